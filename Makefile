@@ -1,0 +1,36 @@
+# The commands of Shardyard. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv/bin/python
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv up down status env check test
+
+help: ## list these commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+
+venv:
+	@$(PYTHON) lab/bootstrap.py
+
+up: venv ## bring up the local stack (AWS emulator, Kubernetes, training) and train on it
+	@$(VENV) -m lab up
+
+down: venv ## destroy the local stack and prove that nothing is left; the cache stays
+	@$(VENV) -m lab down
+
+status: venv ## what runs, and how far the job is
+	@$(VENV) -m lab status
+
+env: ## print exports: eval "$$(make env)", then pulumi, kubectl, aws and promtool talk to the local stack
+	@$(PYTHON) lab/bootstrap.py >&2
+	@$(VENV) -m lab env
+
+check: venv ## lint, types and the fast tests (under two minutes)
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@$(VENV) -m pytest -m "not lab and not processes"
+
+test: check ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
+	@$(VENV) -m lab tools
+	@$(VENV) -m pytest -m "lab or processes"

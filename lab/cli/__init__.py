@@ -1,0 +1,1 @@
+"""The commands of the local stack: up, down, status and env."""

@@ -1,0 +1,109 @@
+"""Follow the training job that the stack submitted: one live line, then how it ended."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.cli.environment import environment
+from lab.cli.errors import LabError
+from lab.settings import Lab
+
+
+@dataclass(frozen=True)
+class Job:
+    """A PyTorchJob, and where its files lie on this machine."""
+
+    name: str
+    namespace: str
+    folder: Path
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+
+def follow(lab: Lab, job: Job, show: Callable[[str], None], seconds: float) -> bool:
+    """Wait for the job's end, showing its latest metrics. Returns whether there was anything to wait for.
+
+    Raises LabError with what the cluster says if it fails or `seconds` pass.
+    """
+    waited = False
+    deadline = time.monotonic() + seconds
+    while True:
+        condition = state(lab, job)
+        if condition == "Succeeded":
+            return waited
+        if condition == "Failed":
+            raise LabError(f"job {job.name} failed:\n{explain(lab, job)}")
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"job {job.name} did not end within {seconds / 60:.0f} minutes:\n{explain(lab, job)}"
+            )
+        show(line(job, condition))
+        waited = True
+        time.sleep(0.5)
+
+
+def state(lab: Lab, job: Job) -> str:
+    """The newest condition that holds: Created, Running, Restarting, Succeeded, Failed, or Absent."""
+    result = kubectl(lab, "get", "pytorchjob", job.name, "-n", job.namespace, "-o", "json")
+    if result.returncode:
+        return "Absent"
+    conditions = json.loads(result.stdout).get("status", {}).get("conditions", [])
+    true = [condition["type"] for condition in conditions if condition["status"] == "True"]
+    return true[-1] if true else "Created"
+
+
+def line(job: Job, condition: str) -> str:
+    """`step 40/200  loss 2.113  5,310 tokens/s`, or what the cluster is doing until there is a step."""
+    record = last_record(job.metrics)
+    if record is None:
+        return f"job {job.name}: {condition.lower()}, no step yet"
+    parts = [f"step {record['step']}/{record.get('steps', '?')}", f"loss {record['loss']:.3f}"]
+    if record.get("tokens_per_second"):
+        parts.append(f"{record['tokens_per_second']:,.0f} tokens/s")
+    return f"job {job.name}: " + "  ".join(parts)
+
+
+def last_record(metrics: Path) -> dict[str, Any] | None:
+    """The last complete training line of metrics.jsonl."""
+    try:
+        lines = metrics.read_text().splitlines()
+    except OSError:
+        return None
+    for text in reversed(lines[-20:]):
+        try:
+            record: dict[str, Any] = json.loads(text)
+        except ValueError:
+            continue  # its writer is in the middle of it
+        if "loss" in record and "step" in record:
+            return record
+    return None
+
+
+def explain(lab: Lab, job: Job) -> str:
+    """Pods, events and the leader's last lines: what a person would look at first."""
+    label = f"training.kubeflow.org/job-name={job.name}"
+    commands = [
+        ["get", "pods", "-n", job.namespace, "-l", label, "-o", "wide"],
+        ["get", "events", "-n", job.namespace, "--sort-by=.lastTimestamp"],
+        ["logs", "-n", job.namespace, "-l", label, "--tail=15", "--prefix"],
+    ]
+    return "\n".join(kubectl(lab, *command).stdout.strip()[-3000:] for command in commands)
+
+
+def kubectl(lab: Lab, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as the stack's user does (tokens of `aws eks get-token`)."""
+    return subprocess.run(
+        [str(lab.bin / "kubectl"), "--request-timeout=20s", *arguments],
+        env=environment(lab),
+        capture_output=True,
+        text=True,
+        check=False,
+    )

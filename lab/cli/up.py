@@ -1,0 +1,166 @@
+"""`make up`: from a clean clone to a trained model, or quickly to "nothing to do"."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lab.cli import job as jobs
+from lab.cli import lock, preflight, world
+from lab.cli.environment import PROJECT
+from lab.cli.errors import LabError
+from lab.cli.stack import Stack
+from lab.settings import Lab
+
+STACK = "local"
+JOB_MINUTES = 20
+UNCHANGED = {"same"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `make up` did and where its results lie; `--json` prints it."""
+
+    changes: dict[str, int]
+    trained: bool
+    """Whether this command saw the job run (False: it had ended before)."""
+    seconds: float
+    picture: str | None
+    outputs: dict[str, Any]
+
+    @property
+    def nothing_to_do(self) -> bool:
+        return not self.trained and not {op for op, n in self.changes.items() if n} - UNCHANGED
+
+
+def up(lab: Lab, console: Console) -> Report:
+    """Bring the local stack up and wait for its training job.
+
+    Raises LabError with every problem found before anything is started, or with the first that stops the work.
+    """
+    begin = time.monotonic()
+    with lock.held(lab, "make up"):
+        problems = preflight.problems(lab) + _stack_problems()
+        if problems:
+            raise LabError(*problems, exit_code=2)
+        tools(lab, console)
+        _fresh_or_same_world(lab, console)
+        world.write_phase(lab, "changing")
+        try:
+            changes = _deploy(lab, console)
+        except LabError:
+            world.write_phase(lab, "settled")  # the engine ended by itself: its state is whole
+            raise
+        world.write_phase(lab, "settled")
+    outputs = Stack(lab, STACK).outputs()
+    job = job_of(lab, outputs)
+    trained, picture = _train(lab, job, console) if job else (False, None)
+    return Report(changes, trained, time.monotonic() - begin, picture, outputs)
+
+
+def job_of(lab: Lab, outputs: dict[str, Any]) -> jobs.Job | None:
+    """The stack's training job, its files found in the folder that stands for FSx."""
+    if not outputs.get("job"):
+        return None
+    details = outputs["job"]
+    folder = lab.file_systems / details["fileSystemId"] / "jobs" / details["name"]
+    return jobs.Job(details["name"], details["namespace"], folder)
+
+
+def _stack_problems() -> list[str]:
+    """The stack file's own mistakes, found without the engine."""
+    from cluster.settings import SettingsError, load_stack_file
+
+    try:
+        load_stack_file(PROJECT / f"stacks/Pulumi.{STACK}.yaml")
+    except SettingsError as error:
+        return [str(error)]
+    return []
+
+
+def tools(lab: Lab, console: Console) -> None:
+    """Toolchain and images, built once into the cache. Raises LabError if one can't be had."""
+    from lab import images, toolchain
+
+    try:
+        toolchain.ensure(lab, console)
+        images.ensure(lab, console)
+    except toolchain.ToolchainError as error:
+        raise LabError(str(error)) from error
+
+
+def _fresh_or_same_world(lab: Lab, console: Console) -> None:
+    """Go on with the world that runs, or clear away one that can't be gone on with and start another."""
+    reason = world.unusable(lab)
+    if reason is None and world.read_phase(lab) is not None:
+        stack = Stack(lab, STACK)
+        stack.init()
+        stack.release()
+        if stack.pending():
+            reason = "Pulumi was killed in the middle of " + ", ".join(
+                urn.rpartition("::")[2] for urn in stack.pending()
+            )
+    if reason:
+        console.print(
+            f"[yellow]The lab of an earlier run can't be gone on with: {reason}. Starting afresh.[/yellow]"
+        )
+        world.reset(lab)
+    world.write_phase(lab, "changing")
+    if world.start(lab):
+        console.print(f"AWS emulator on {lab.aws_endpoint}, image registry on {lab.registry}")
+
+
+def _deploy(lab: Lab, console: Console) -> dict[str, int]:
+    from lab import images
+
+    images.push(lab)
+    stack = Stack(lab, STACK)
+    stack.init()
+    stack.release()
+    console.rule(f"pulumi up -s {STACK}")
+    changes = stack.up()
+    outputs = stack.outputs(secrets=True)
+    kubeconfig = lab.state / "kubeconfig"
+    text = outputs["kubeconfig"]
+    kubeconfig.write_text(text if isinstance(text, str) else json.dumps(text))
+    kubeconfig.chmod(0o600)
+    return changes
+
+
+def _train(lab: Lab, job: jobs.Job, console: Console) -> tuple[bool, str | None]:
+    if console.is_terminal:
+        with console.status(f"job {job.name}") as status:
+            waited = jobs.follow(lab, job, status.update, JOB_MINUTES * 60)
+    else:
+        waited = jobs.follow(lab, job, _EveryFewSeconds(console), JOB_MINUTES * 60)
+    console.print(jobs.line(job, "succeeded"))
+    return waited, _draw(lab, job)
+
+
+class _EveryFewSeconds:
+    """Without a terminal a live line becomes a log line, now and then, when it says something new."""
+
+    def __init__(self, console: Console, seconds: float = 5) -> None:
+        self._console, self._seconds, self._last, self._said = console, seconds, 0.0, ""
+
+    def __call__(self, text: str) -> None:
+        if text != self._said and time.monotonic() - self._last >= self._seconds:
+            self._console.print(text)
+            self._last, self._said = time.monotonic(), text
+
+
+def _draw(lab: Lab, job: jobs.Job) -> str | None:
+    from trainer.plot import plot
+
+    if not job.metrics.exists():
+        return None
+    picture = PROJECT / "out" / f"loss-{lab.name}.png"
+    picture.parent.mkdir(exist_ok=True)
+    if not picture.exists() or picture.stat().st_mtime < job.metrics.stat().st_mtime:
+        plot(job.metrics, picture)
+    return str(Path(picture).relative_to(Path.cwd())) if picture.is_relative_to(Path.cwd()) else str(picture)

@@ -1,0 +1,32 @@
+"""Shared by all tests: which machine this is, and why a test can't run on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.settings import Lab
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `lab` need Linux, root and the toolchain: skip them elsewhere, saying which is missing."""
+    reason = missing()
+    if reason is None:
+        return
+    for item in items:
+        if item.get_closest_marker("lab"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def missing() -> str | None:
+    """Why the local stack can't run here, or None."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "the local stack needs root on Linux"
+    if not (Lab.from_environment().bin / "pulumi").exists():
+        return "the toolchain is not built: `.venv/bin/python -m lab tools`"
+    return None
