@@ -1,0 +1,84 @@
+"""The HTTP side: one WSGI application in front of moto's, on loopback only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from lab.aws.calls import CallLog, error_code, identify
+from lab.aws.console import Console
+from lab.aws.faults import Faults
+from lab.aws.world import World
+from lab.settings import LOOPBACK
+
+log = logging.getLogger(__name__)
+StartResponse = Callable[..., Any]
+
+
+class Emulator:
+    """Logs each call, lets faults happen, and passes the rest to moto one request at a time.
+
+    moto's backends are plain dictionaries without locks; answering takes milliseconds, so serialising
+    requests costs nothing that a local stack would notice and rules out races.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.calls = CallLog()
+        self.faults = Faults()
+        self.console = Console(world, self.calls, self.faults)
+        self.moto = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"].startswith("/_lab/"):
+            return self.console(environ, start_response)
+        asked = identify(environ)
+        answer = self.faults.meet(asked) if asked else None
+        status, headers, body = answer_as_wsgi(answer) if answer else self._ask_moto(environ)
+        if asked:
+            code = int(status.split()[0])
+            failure = error_code(headers, body) if code >= 400 else ""
+            self.calls.add(asked, code, failure)
+            log.info("%s %s %s%s", asked.service, asked.action, code, f" {failure}" if failure else "")
+        start_response(status, headers)
+        return [body]
+
+    def _ask_moto(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        started: list[Any] = []
+
+        def start(status: str, headers: list[tuple[str, str]], _failure: Any = None) -> None:
+            started[:] = [status, headers]
+
+        with self.world.lock:
+            body = b"".join(self.moto(environ, start))
+        self.world.run_before_reply()
+        return started[0], started[1], body
+
+
+def answer_as_wsgi(answer: tuple[int, dict[str, str], bytes]) -> tuple[str, list[tuple[str, str]], bytes]:
+    status, headers, body = answer
+    kept = [(name, str(value)) for name, value in headers.items()]
+    return f"{status} {HTTPStatus(status).phrase}", kept, body
+
+
+class _Handler(MotoRequestHandler):  # type: ignore[misc]
+    """HTTP/1.1 keeps boto3's connections open; the access log is ours (see Emulator)."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+def make(world: World) -> BaseWSGIServer:
+    """Bind the lab's AWS port on loopback. Raises OSError (or SystemExit from werkzeug) if it is taken."""
+    server = make_server(
+        LOOPBACK, world.lab.aws_port, Emulator(world), threaded=True, request_handler=_Handler
+    )
+    server.daemon_threads = True  # type: ignore[attr-defined]
+    return server
