@@ -6,6 +6,7 @@ given to somebody else's process is never signalled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -53,7 +54,7 @@ def spawn(
     """
     lab.logs.mkdir(parents=True, exist_ok=True)
     lab.run.mkdir(parents=True, exist_ok=True)
-    with open(lab.logs / f"{name}.log", "ab") as log:
+    with (lab.logs / f"{name}.log").open("ab") as log:
         child = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
@@ -114,7 +115,5 @@ def stop_all(lab: Lab, prefix: str = "", grace: float = 10.0) -> list[str]:
 
 def _reap(pid: int) -> None:
     """Collect the exit status when the process is our own child."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass

@@ -29,7 +29,8 @@ def held(lab: Lab, command: str) -> Iterator[None]:
     Raises LabError naming the holder if another command has it.
     """
     path = lock_path()
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+    path.touch(0o600)
+    with path.open("r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -60,7 +60,7 @@ def _holder(port: int) -> str:
     inode = _listening_inode(port)
     for fd in Path("/proc").glob("[0-9]*/fd/*") if inode else ():
         try:
-            if os.readlink(fd) == f"socket:[{inode}]":
+            if str(fd.readlink()) == f"socket:[{inode}]":
                 process = fd.parent.parent
                 return f" by {(process / 'comm').read_text().strip()} (process {process.name})"
         except OSError:

@@ -38,7 +38,10 @@ def test_the_lock_of_a_killed_command_is_free(
 ) -> None:
     path = tmp_path / "lock"
     monkeypatch.setattr(lock, "lock_path", lambda: path)
-    script = f"import fcntl, time; f = open({str(path)!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)"
+    script = (
+        f"import fcntl, time; f = open({str(path)!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX); "
+        "print('held', flush=True); time.sleep(60)"
+    )
     holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert holder.stdout and holder.stdout.readline()
     with pytest.raises(LabError), lock.held(lab, "make up"):

@@ -45,7 +45,10 @@ def test_stop_takes_the_whole_group(lab: Lab) -> None:
 
 
 def test_a_process_that_ignores_sigterm_is_killed(lab: Lab) -> None:
-    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('ready', flush=True); time.sleep(60)"
+    )
     process = processes.spawn(lab, "stubborn", [sys.executable, "-c", script])
     while "ready" not in (lab.logs / "stubborn.log").read_text():
         time.sleep(0.01)

@@ -1,0 +1,306 @@
+"""The life of the local stack, in the order in which a person lives it.
+
+The tests of this file share one lab and run in the order in which they stand: bringing it up costs minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import processes
+from lab.cli import world
+from lab.cli.down import sweep
+from lab.cli.errors import LabError
+from lab.cli.up import job_of
+from lab.nodes import cleanup
+from tests.lifecycle.conftest import PROJECT, Driver
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def up(driver: Driver) -> dict[str, Any]:
+    """The first `make up` that comes to its end, after one that was killed with -9 in the middle."""
+    _kill_in_the_middle(driver)
+    return driver.json("up")
+
+
+def _kill_in_the_middle(driver: Driver) -> None:
+    """Start `up`, try a second one beside it, and kill the first while the engine is at work."""
+    process = subprocess.Popen(
+        driver.command("up"), cwd=PROJECT, env=driver.variables, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    for line in process.stdout:
+        print(line, end="")
+        if "creating" in line and "aws:eks" in line:
+            break
+    second = driver.run("up")
+    assert second.returncode == 1
+    assert f"process {process.pid}" in second.stderr, "the second `up` must name the first"
+    os.kill(process.pid, signal.SIGKILL)
+    for engine in _engines(driver):
+        os.kill(engine, signal.SIGKILL)
+    process.wait()
+
+
+def _engines(driver: Driver) -> list[int]:
+    """Pulumi engines that work on this lab: its backend is in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (entry / "comm").read_text().strip()
+            variables = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if name == "pulumi" and f"PULUMI_BACKEND_URL=file://{driver.lab.state}/pulumi".encode() in variables:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def job(driver: Driver, up: dict[str, Any]) -> Any:
+    found = job_of(driver.lab, up["outputs"])
+    assert found is not None
+    return found
+
+
+def test_up_recovers_creates_and_trains(up: dict[str, Any]) -> None:
+    assert up["changes"].get("create", 0) > 60
+    assert up["trained"]
+    picture = PROJECT / up["picture"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_loss_falls_well_below_the_unigram_entropy(job: Any) -> None:
+    records = [json.loads(line) for line in job.metrics.read_text().splitlines()]
+    losses = [record["loss"] for record in records if "loss" in record]
+    summary = json.loads((job.folder / "summary.json").read_text())
+    entropy = summary["unigram_entropy"]
+    assert 2.0 < entropy < math.log(256), "bytes of English text, in nats"
+    assert losses[0] > entropy
+    assert losses[-1] < 0.8 * entropy
+
+
+def test_every_process_listens_on_loopback_or_the_bridge_only(driver: Driver, up: dict[str, Any]) -> None:
+    allowed = {"127.0.0.1", "[::1]", str(driver.lab.gateway)}
+    listening = driver.shell("ss -Hltnp").stdout.splitlines()
+    pids = {str(process.pid) for process in processes.recorded(driver.lab)}
+    own = [line for line in listening if any(f"pid={pid}," in line for pid in pids)]
+    assert own
+    addresses = {line.split()[3].rpartition(":")[0] for line in own}
+    assert addresses <= allowed
+
+
+def test_a_second_up_finds_nothing_to_do(driver: Driver, up: dict[str, Any]) -> None:
+    again = driver.json("up")
+    assert again["nothing_to_do"], again["changes"]
+    assert not again["trained"]
+
+
+def test_plain_tools_work(driver: Driver, up: dict[str, Any], job: Any) -> None:
+    """What `eval "$(make env)"` promises."""
+    assert (
+        json.loads(driver.shell("pulumi stack output --json -s local").stdout).keys() == up["outputs"].keys()
+    )
+    assert "0 to" not in driver.shell("pulumi preview -s local --diff").stdout
+    assert driver.shell("pulumi preview -s local --expect-no-changes").returncode == 0
+    nodes = json.loads(driver.kubectl("get nodes -o json"))["items"]
+    assert all(_ready(node) for node in nodes)
+    assert len(json.loads(driver.shell("aws ec2 describe-vpcs").stdout)["Vpcs"]) == 1
+    assert "loss" in driver.kubectl(f"logs -n {job.namespace} {job.name}-worker-0 --tail=-1")
+    assert driver.shell("promtool --version").returncode == 0
+
+
+def _ready(node: dict[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"]["conditions"])
+
+
+def test_accelerated_nodes_offer_gpus_and_efa_and_are_tainted(driver: Driver, up: dict[str, Any]) -> None:
+    nodes = json.loads(driver.kubectl("get nodes -l node.kubernetes.io/instance-type=p5.48xlarge -o json"))[
+        "items"
+    ]
+    assert len(nodes) == 3
+    for node in nodes:
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+        assert node["status"]["allocatable"]["vpc.amazonaws.com/efa"] == "32"
+        assert "nvidia.com/gpu" in {taint["key"] for taint in node["spec"]["taints"]}
+
+
+def test_prometheus_scraped_the_trainers(driver: Driver, up: dict[str, Any]) -> None:
+    query = "count(trainer_loss)"
+    address = driver.kubectl(
+        "get pods -A -l app.kubernetes.io/name=prometheus -o jsonpath='{.items[0].status.podIP}'"
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        # the job has ended, so ask over the past half hour
+        answer = driver.shell(
+            f"promtool query range --start=$(date +%s -d '-30 min') http://{address}:9090 '{query}'"
+        )
+        if answer.returncode == 0 and "=>" in answer.stdout:
+            break
+        time.sleep(3)
+    assert "=>" in answer.stdout
+
+
+def test_tokens_go_through_access_entries(driver: Driver, up: dict[str, Any]) -> None:
+    """A viewer may look and not touch; a stranger may do nothing."""
+    roles = {role["RoleName"]: role["Arn"] for role in driver.client("iam").list_roles()["Roles"]}
+    viewer = next(arn for name, arn in roles.items() if "viewer" in name)
+    cluster = up["outputs"]["clusterName"]
+    assert _as_role(driver, cluster, viewer, "get pods -n training").returncode == 0
+    assert _as_role(driver, cluster, viewer, "delete pod -n training --all").returncode != 0
+    stranger = driver.client("iam").create_role(RoleName="stranger", AssumeRolePolicyDocument=_TRUST)["Role"][
+        "Arn"
+    ]
+    refused = _as_role(driver, cluster, stranger, "get pods -n training")
+    driver.client("iam").delete_role(RoleName="stranger")
+    assert refused.returncode != 0
+    assert "nauthorized" in refused.stderr or "logged in" in refused.stderr
+
+
+_TRUST = json.dumps(
+    {
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+        "Version": "2012-10-17",
+    }
+)
+
+
+def _as_role(driver: Driver, cluster: str, role: str, command: str) -> subprocess.CompletedProcess[str]:
+    token = (
+        f"$(aws eks get-token --cluster-name {cluster} --role-arn {role} --query status.token --output text)"
+    )
+    server = "$(kubectl config view --raw -o jsonpath='{.clusters[0].cluster.server}')"
+    authority = "<(kubectl config view --raw -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' | base64 -d)"
+    return driver.shell(
+        f"cat {authority} > $HOME/.shardyard-ca && kubectl --kubeconfig /dev/null --server {server} "
+        f"--certificate-authority $HOME/.shardyard-ca --token {token} {command}; status=$?; "
+        "rm -f $HOME/.shardyard-ca; exit $status"
+    )
+
+
+def test_refresh_sees_no_drift_and_then_the_drift_that_there_is(driver: Driver, up: dict[str, Any]) -> None:
+    stack = driver.stack()
+    assert set(stack.refresh()) <= {"same"}
+    ec2 = driver.client("ec2")
+    vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    ec2.create_tags(Resources=[vpc], Tags=[{"Key": "Name", "Value": "renamed-by-hand"}])
+    assert driver.shell("pulumi refresh -s local --yes --skip-preview --expect-no-changes").returncode != 0
+    changes = stack.up()
+    assert changes.get("update") == 1, changes
+    tags = {tag["Key"]: tag["Value"] for tag in ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["Tags"]}
+    assert tags["Name"] != "renamed-by-hand"
+
+
+def test_a_lost_worker_ends_in_a_finished_job_with_a_continuous_curve(driver: Driver, job: Any) -> None:
+    """A copy of the stack's own job, made with kubectl; one of its pods is deleted once it has a checkpoint."""
+    copy = _copy_of(driver, job, "llama-recovers")
+    driver.shell(f"kubectl apply -f - <<'EOF'\n{json.dumps(copy)}\nEOF")
+    folder = job.folder.parent / "llama-recovers"
+    _wait_for(lambda: list(folder.glob("checkpoints/step-*")), 180, "no checkpoint appeared")
+    driver.kubectl(f"delete pod -n {job.namespace} llama-recovers-worker-1 --wait=false")
+    states = ("Succeeded", "Failed")
+    selector = "-o jsonpath='{.status.conditions[?(@.status==\"True\")].type}'"
+    command = f"get pytorchjob -n {job.namespace} llama-recovers {selector}"
+    _wait_for(lambda: any(s in driver.kubectl(command) for s in states), 400, "the job did not end")
+    assert "Succeeded" in driver.kubectl(command)
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    by_step: dict[int, list[float]] = {}
+    for record in records:
+        if "loss" in record and "step" in record:
+            by_step.setdefault(record["step"], []).append(record["loss"])
+    first = {json.loads(line)["step"] for line in job.metrics.read_text().splitlines() if '"loss"' in line}
+    assert set(by_step) >= {step for step in first if step <= max(by_step)}, "no step is missing"
+    repeated = {step: losses for step, losses in by_step.items() if len(losses) > 1}
+    for step, losses in repeated.items():
+        assert max(losses) - min(losses) < 1e-3, (
+            f"step {step} came out differently after the restart: {losses}"
+        )
+    driver.kubectl(f"delete pytorchjob -n {job.namespace} llama-recovers")
+
+
+def _copy_of(driver: Driver, job: Any, name: str) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(
+        driver.kubectl(f"get pytorchjob -n {job.namespace} {job.name} -o json")
+    )
+    text = json.dumps(manifest["spec"]).replace(job.name, name)
+    return {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "metadata": {"name": name, "namespace": job.namespace},
+        "spec": json.loads(text),
+    }
+
+
+def _wait_for(condition: Any, seconds: float, otherwise: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(1)
+
+
+def test_secrets_and_tokens_are_not_in_the_state(driver: Driver, up: dict[str, Any]) -> None:
+    text = json.dumps(driver.stack().export())
+    assert "k8s-aws-v1." not in text
+    assert '"Authorization"' not in text
+
+
+def test_down_leaves_nothing_and_deletes_in_order(driver: Driver, up: dict[str, Any]) -> None:
+    before = world.ask(driver.lab, "calls")[-1]["sequence"]
+    stack = driver.stack()
+    count = len(stack.resources())
+    changes = stack.destroy()
+    assert changes["delete"] == count
+    assert stack.resources() == []
+    assert sweep(driver.lab) == []
+    calls = [
+        call for call in world.ask(driver.lab, "calls") if call["sequence"] > before and call["status"] < 400
+    ]
+    assert_order(calls)
+    report = driver.json("down")
+    assert report["deleted"] in (0, 1)  # the stack itself may be counted
+    assert not driver.lab.state.exists()
+    assert cleanup.leftovers(driver.lab) == []
+    with pytest.raises(LabError):
+        world.ask(driver.lab, "health")
+
+
+def assert_order(calls: list[dict[str, Any]]) -> None:
+    """Pools and associations go before what they stand on, the network and the reservation last."""
+    first = {action: min(c["sequence"] for c in calls if c["action"] == action) for action in _actions(calls)}
+    last = {action: max(c["sequence"] for c in calls if c["action"] == action) for action in _actions(calls)}
+    for earlier, later in (
+        ("DeleteDataRepositoryAssociation", "DeleteFileSystem"),
+        ("DeleteNodegroup", "DeleteCluster"),
+        ("DeleteAddon", "DeleteCluster"),
+        ("DeleteNodegroup", "CancelCapacityReservation"),
+        ("DeleteCluster", "DeleteVpc"),
+        ("DeleteFileSystem", "DeleteVpc"),
+        ("DeleteSubnet", "DeleteVpc"),
+        ("DeleteNatGateway", "DeleteVpc"),
+    ):
+        assert earlier in first, f"{earlier} was never called"
+        assert later in first, f"{later} was never called"
+        assert last[earlier] < first[later], f"{earlier} must be over before {later} begins"
+
+
+def _actions(calls: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(call["action"] for call in calls)
+
+
+def test_down_on_nothing_is_fine(driver: Driver) -> None:
+    report = driver.json("down")
+    assert report["deleted"] == 0
+    assert report["note"] == "there was nothing to take down"

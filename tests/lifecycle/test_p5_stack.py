@@ -1,0 +1,94 @@
+"""The p5 stack as it lies in stacks/, brought up on the lab with simulated nodes and taken down to nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import images
+from lab.cli import lock, world
+from lab.cli.down import sweep
+from lab.cli.stack import Stack
+from tests.lifecycle.conftest import PROJECT, Driver
+
+pytestmark = pytest.mark.lab
+
+WORKERS = 16
+
+
+@pytest.fixture(scope="module")
+def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The stack, up. Pulumi writes its encryption salt into the stack file, hence a copy."""
+    config = Path(shutil.copy(PROJECT / "stacks/Pulumi.p5.yaml", tmp_path_factory.mktemp("stacks")))
+    with lock.held(driver.lab, "the test of stack p5"):
+        world.write_phase(driver.lab, "settled")
+        world.start(driver.lab)
+        images.push(driver.lab)
+        stack = driver.stack("p5", config)
+        stack.init()
+        stack.up()
+        outputs = stack.outputs(secrets=True)
+        kubeconfig = outputs["kubeconfig"]
+        text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
+        (driver.lab.state / "kubeconfig").write_text(text)
+        yield stack
+        world.stop(driver.lab)
+
+
+def test_sixteen_workers_are_placed_with_all_gpus_and_interfaces(driver: Driver, p5: Stack) -> None:
+    pods: list[dict[str, Any]] = []
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        listed = json.loads(
+            driver.kubectl("get pods -A -l training.kubeflow.org/replica-type=worker -o json")
+        )
+        pods = [pod for pod in listed["items"] if pod["spec"].get("nodeName")]
+        if len(pods) == WORKERS:
+            break
+        time.sleep(2)
+    assert len(pods) == WORKERS
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == WORKERS, "one worker per node"
+    for pod in pods:
+        for kind in ("requests", "limits"):
+            resources = pod["spec"]["containers"][0]["resources"][kind]
+            assert resources["nvidia.com/gpu"] == "8"
+            assert resources["vpc.amazonaws.com/efa"] == "32"
+
+
+def test_nodes_stand_in_the_zone_of_the_reservation_and_use_it_up(driver: Driver, p5: Stack) -> None:
+    nodes = json.loads(driver.kubectl("get nodes -l node.kubernetes.io/instance-type=p5.48xlarge -o json"))[
+        "items"
+    ]
+    assert len(nodes) == WORKERS
+    reservations = driver.client("ec2").describe_capacity_reservations()["CapacityReservations"]
+    (reservation,) = [r for r in reservations if r["State"] == "active"]
+    zones = {node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes}
+    assert zones == {reservation["AvailabilityZone"]}
+    assert reservation["TotalInstanceCount"] == WORKERS
+    assert reservation["AvailableInstanceCount"] == 0
+
+
+def test_instances_carry_the_interfaces_of_their_type(driver: Driver, p5: Stack) -> None:
+    pages = driver.client("ec2").get_paginator("describe_instances").paginate()
+    found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
+    accelerated = [i for i in found if i["InstanceType"] == "p5.48xlarge" and i["State"]["Name"] == "running"]
+    assert len(accelerated) == WORKERS
+    for instance in accelerated:
+        kinds = [interface["InterfaceType"] for interface in instance["NetworkInterfaces"]]
+        assert sum(kind in ("efa", "efa-only") for kind in kinds) == 32
+
+
+def test_a_second_up_changes_nothing(p5: Stack) -> None:
+    assert set(p5.up()) <= {"same"}
+
+
+def test_destroy_leaves_nothing(driver: Driver, p5: Stack) -> None:
+    p5.destroy()
+    assert p5.resources() == []
+    assert sweep(driver.lab) == []
