@@ -1,0 +1,138 @@
+"""Saving and loading the tensors, by all processes together.
+
+PyTorch's distributed checkpoint (DCP) writes each process's shards and can read them into any other layout: another
+number of processes, another strategy. What it lacks is added here: a commit, checksums, and the way past damage.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+from trainer import exits
+from trainer.checkpoint.store import Commit, Damaged, Store, checksum, read_commit, verify
+from trainer.config import Job, changed
+from trainer.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of a run, on this process. Every method is for all processes at once."""
+
+    store: Store
+    job: Job
+    ranks: Ranks
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    say: Callable[[str], None]
+    """Tells a person something; only the leader's words are shown."""
+
+    def save(self, step: int) -> float:
+        """Write step's state; returns seconds. Raises exits.Failure on all if any process failed, and leaves nothing."""
+        began = time.monotonic()
+        limit = self.job.limits.save_seconds
+        if step in self.store.steps():
+            return 0.0
+        partial = self.store.partial(step, self._token())
+        with self.ranks.control.phase(f"saving step {step}", limit):
+            model, optimiser = get_state_dict(self.model, self.optimiser)
+            partial.mkdir(parents=True, exist_ok=True)
+            dcp.save(
+                {"model": model, "optimiser": optimiser},
+                storage_writer=dcp.FileSystemWriter(partial, single_file_per_rank=True),
+                process_group=self.ranks.saving,
+            )
+        with self.ranks.control.phase(f"committing step {step}", limit):
+            own = {path.name: checksum(path) for path in partial.glob(f"__{self.ranks.rank}_*")}
+            everyone: list[Any] = [None] * self.ranks.world
+            dist.gather_object(own, everyone if self.ranks.leader else None, 0, group=self.ranks.saving)
+            if self.ranks.leader:
+                files = {name: file for part in everyone for name, file in part.items()}
+                files[".metadata"] = checksum(partial / ".metadata")
+                self.store.commit(
+                    partial, Commit(step, self.job.model_dump(mode="json"), self.ranks.world, versions(), files)
+                )
+                self.store.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
+        return time.monotonic() - began
+
+    def load_newest(self) -> int:
+        """Fill model and optimiser from the newest checkpoint that is whole; returns its step, 0 if there is none."""
+        if self.ranks.leader:
+            self.store.folder.mkdir(parents=True, exist_ok=True)
+            self.store.sweep()
+        candidates = self._agree(self.store.steps)
+        for step in candidates:
+            try:
+                self._load(step)
+            except Damaged as damage:
+                self.say(f"checkpoint of step {step} is damaged and left out: {damage}")
+                if self.ranks.leader:
+                    self.store.condemn(step)
+                continue
+            return int(step)
+        return 0
+
+    def _load(self, step: int) -> None:
+        """Raises Damaged, on all processes alike."""
+        folder = self.store.path(step)
+        commit = self._all_or_damaged(lambda: read_commit(folder))
+        if differences := changed(commit.job, self.job):
+            lines = "\n".join(f"  {line}" for line in differences)
+            raise exits.Failure(
+                f"{self.job.output} holds a run of another job; use another output folder, or undo:\n{lines}", exits.CONFIG
+            )
+        # Each process reads its part of the files, so checking takes as long as one process's share.
+        mine = islice(sorted(commit.files.items()), self.ranks.rank, None, self.ranks.world)
+        self._all_or_damaged(lambda: verify(folder, mine))
+        model, optimiser = get_state_dict(self.model, self.optimiser)
+        state = {"model": model, "optimiser": optimiser}
+        try:
+            dcp.load(state, storage_reader=dcp.FileSystemReader(folder), process_group=self.ranks.saving)
+        except dcp.api.CheckpointException as error:
+            raise Damaged(f"cannot be read: {error}") from error
+        set_state_dict(
+            self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"]
+        )
+
+    def _all_or_damaged(self, body: Callable[[], Any]) -> Any:
+        """Run on all; if it raises Damaged on any, raise that on all. Returns this process's result."""
+        result, own = None, None
+        try:
+            result = body()
+        except Damaged as damage:
+            own = str(damage)
+        everyone: list[str | None] = [None] * self.ranks.world
+        dist.all_gather_object(everyone, own, group=self.ranks.saving)
+        for damage_there in everyone:
+            if damage_there is not None:
+                raise Damaged(damage_there)
+        return result
+
+    def _agree(self, value: Callable[[], Any]) -> Any:
+        """The leader's value, on all processes."""
+        box = [value() if self.ranks.leader else None]
+        dist.broadcast_object_list(box, src=0, group=self.ranks.saving)
+        return box[0]
+
+    def _token(self) -> str:
+        return str(self._agree(lambda: f"{time.time_ns():x}"))
+
+
+def versions() -> dict[str, str]:
+    """Of what wrote a checkpoint, for whoever has to read it later."""
+    return {"python": platform.python_version(), "torch": torch.__version__}
+
+
+def folder_of(job: Job) -> Path:
+    return job.output / "checkpoints"

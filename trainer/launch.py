@@ -1,0 +1,46 @@
+"""torchrun whose exit status says what the trainer's did.
+
+    python -m trainer.launch [torchrun's options] -m trainer --config JOB.yaml
+
+torchrun itself always ends with 1 when a process failed, so whoever restarts it cannot tell a wrong job file from a
+lost node. Everything else is torchrun's: all options and PET_ variables work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from trainer import config, exits, summary
+from trainer.__main__ import parse
+
+
+def main(arguments: list[str]) -> int:
+    if "-m" in arguments and arguments[arguments.index("-m") + 1 :][:1] == ["trainer"]:
+        options = parse(arguments[arguments.index("-m") + 2 :])
+        try:
+            job = config.load(options.config, options.set)
+        except exits.Failure as failure:
+            print(f"trainer: {failure}", file=sys.stderr, flush=True)
+            return failure.status
+        if summary.finished(job):
+            print(f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True)
+            return exits.FINISHED
+
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
+    try:
+        torchrun(arguments)
+    except ChildFailedError as error:
+        _, first = error.get_first_failure()
+        return first.exitcode if first.exitcode > 0 else 128 - first.exitcode
+    except SignalException as signal:
+        return 128 + int(signal.sigval)
+    return exits.FINISHED
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        sys.exit(main(sys.argv[1:]))

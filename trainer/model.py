@@ -1,0 +1,113 @@
+"""The model: a plain Llama of `transformers`, made without memory, then filled shard by shard.
+
+Built on the meta device, a 70B model costs nothing until each process has its own share of it. Weights are drawn
+parameter by parameter from generators seeded by name, so they are the same on any number of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from trainer import exits
+from trainer.config import Model
+
+
+def shape(model: Model) -> Any:
+    """The `transformers` configuration of the model that the job asks for."""
+    from transformers.models.llama.configuration_llama import LlamaConfig
+
+    if model.huggingface is not None:
+        if not (model.huggingface / "config.json").is_file():
+            raise exits.Failure(f"model.huggingface {model.huggingface}: no config.json there", exits.CONFIG)
+        config = LlamaConfig.from_pretrained(model.huggingface)
+        if config.model_type != "llama":
+            raise exits.Failure(f"model.huggingface {model.huggingface}: is a {config.model_type}, not a llama", exits.CONFIG)
+        return config
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": model.rope_theta}
+    if scaling := model.rope_scaling:
+        rope |= {
+            "rope_type": "llama3",
+            "factor": scaling.factor,
+            "low_freq_factor": scaling.low_freq_factor,
+            "high_freq_factor": scaling.high_freq_factor,
+            "original_max_position_embeddings": scaling.original_sequence,
+        }
+    return LlamaConfig(
+        vocab_size=model.vocabulary,
+        hidden_size=model.hidden,
+        num_hidden_layers=model.layers,
+        num_attention_heads=model.heads,
+        num_key_value_heads=model.kv_heads,
+        intermediate_size=model.feed_forward,
+        max_position_embeddings=model.sequence,
+        rope_parameters=rope,
+        tie_word_embeddings=model.tied_embeddings,
+        rms_norm_eps=model.norm_epsilon,
+        initializer_range=model.initial_deviation,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=1,
+        use_cache=False,
+    )
+
+
+def build(config: Any) -> nn.Module:
+    """A float32 model on the meta device: every shape, no memory."""
+    from transformers.models.llama.modeling_llama import LlamaForCausalLM
+
+    config._attn_implementation = "sdpa"
+    with torch.device("meta"):
+        model: nn.Module = LlamaForCausalLM(config).float()
+    return model.train()
+
+
+def blocks(model: nn.Module) -> list[nn.Module]:
+    """The transformer blocks, first to last."""
+    return list(model.get_submodule("model.layers").children())
+
+
+def tied(model: nn.Module) -> bool:
+    """Whether the output layer uses the embedding's matrix."""
+    return bool(model.config.tie_word_embeddings)  # type: ignore[union-attr, arg-type]
+
+
+def materialise(model: nn.Module, device: torch.device) -> None:
+    """Give the (sharded) parameters memory, still unfilled, and every buffer its value.
+
+    `to_empty` leaves buffers that no checkpoint holds as whatever was in memory, and unties tied weights: wrong
+    results without any error. So the rotary frequencies, the only buffers of a Llama, are computed anew here.
+    """
+    model.to_empty(device=device)
+    rotary = model.get_submodule("model.rotary_emb")
+    with torch.device(device):
+        fresh = type(rotary)(config=model.config)
+    model.set_submodule("model.rotary_emb", fresh)
+    strangers = [name for name, _ in model.named_buffers() if not name.startswith("model.rotary_emb.")]
+    if strangers:
+        raise NotImplementedError(f"buffers of unknown content: {', '.join(strangers)}")
+    if tied(model):
+        model.get_submodule("lm_head").weight = model.get_submodule("model.embed_tokens").weight
+
+
+def initialise(model: nn.Module, deviation: float, seed: int) -> None:
+    """Draw all weights: ones for norms, zeros for biases, a normal distribution for the rest.
+
+    One whole parameter at a time exists on the device; each process keeps its own slice. The same seed gives
+    the same weights on any number of processes and with any strategy.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            full = torch.empty(parameter.shape, dtype=parameter.dtype, device=parameter.device)
+            if parameter.ndim == 1:
+                full.fill_(0.0 if name.endswith("bias") else 1.0)
+            else:
+                number = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
+                full.normal_(0.0, deviation, generator=torch.Generator(parameter.device).manual_seed(number))
+            if isinstance(parameter, DTensor):
+                full = distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
+            parameter.copy_(full)

@@ -1,0 +1,39 @@
+"""AdamW and the learning rate of each step."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from trainer.config import Optimiser, Schedule
+
+
+def build(model: nn.Module, optimiser: Optimiser) -> torch.optim.AdamW:
+    """AdamW over float32 parameters; weight decay for matrices only."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": optimiser.weight_decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ],
+        lr=optimiser.learning_rate,
+        betas=(optimiser.beta1, optimiser.beta2),
+        eps=optimiser.epsilon,
+        fused=True,
+    )
+
+
+def rate(step: int, steps: int, peak: float, schedule: Schedule) -> float:
+    """Learning rate of step 1 … steps: up in a line to `peak` at step `warmup`, down a cosine to floor x peak."""
+    if step <= schedule.warmup:
+        return peak * step / schedule.warmup
+    progress = (step - schedule.warmup) / (steps - schedule.warmup)
+    low = peak * schedule.floor
+    return low + (peak - low) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def set_rate(optimiser: torch.optim.Optimizer, value: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = value

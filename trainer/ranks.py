@@ -1,0 +1,120 @@
+"""The processes of the job: who this one is, its device, its groups."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from trainer.config import Limits
+from trainer.votes import Control
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among the others, and the groups it shares with them."""
+
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int
+    device: torch.device
+    control: Control
+    counts: dist.ProcessGroup
+    """gloo; small sums between CPUs, off the device's path."""
+    saving: dist.ProcessGroup
+    """gloo; checkpoints only. A background save that shared a group with training would mix up their messages."""
+
+    @property
+    def leader(self) -> bool:
+        return self.rank == 0
+
+    def describe(self) -> str:
+        return f"rank {self.rank} of {self.world} on host {socket.gethostname()}"
+
+
+def flight_recorder() -> None:
+    """Switch on NCCL's record of its last operations, dumped when one of them times out.
+
+    Both spellings are set: the TRACE names until torch 2.10, the FR ones after. Error handling 3 leaves the process
+    alive long enough to write the dump (pytorch#121055).
+    """
+    for name, value in {
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def join(limits: Limits) -> Ranks:
+    """Meet the other processes as torchrun's environment says; alone without it."""
+    for name, value in {
+        "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
+    }.items():  # fmt: skip
+        os.environ.setdefault(name, value)
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    if world == local_world and Path("/sys/class/net/lo").exists():
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all on one machine: nothing needs to listen elsewhere
+    torch.set_num_threads(limits.threads or max(1, available_cpus() // local_world))
+
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        flight_recorder()
+    store = dist.TCPStore(
+        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, is_master=True, wait_for_workers=False
+    ) if world == 1 and os.environ["MASTER_PORT"] == "0" else next(iter(dist.rendezvous("env://")))[0]
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=limits.start_seconds),
+        device_id=device if device.type == "cuda" else None,
+    )
+    counts = dist.new_group(backend="gloo", timeout=timedelta(seconds=limits.start_seconds))
+    saving = dist.new_group(backend="gloo", timeout=timedelta(seconds=limits.save_seconds))
+    # torchrun's store outlives a restart, so each start needs a name of its own for its votes.
+    name = [f"trainer-{random.SystemRandom().getrandbits(64):016x}"]
+    dist.broadcast_object_list(name, src=0, group=counts)
+    return Ranks(
+        rank, world, local_rank, local_world, device,
+        Control(store.clone(), name[0], rank, world), counts, saving,
+    )  # fmt: skip
+
+
+def leave() -> None:
+    dist.destroy_process_group()
+
+
+def available_cpus() -> int:
+    """CPUs that this process may use at the same time: its affinity, and its cgroup's quota where there is one."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    return max(1, min(cpus, round(quota))) if quota else cpus
+
+
+def _quota() -> float | None:
+    """CPUs granted by the cgroup, v2 then v1 (None: no limit)."""
+    try:
+        allowed, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if allowed == "max" else int(allowed) / int(period)
+    except (OSError, ValueError):
+        pass
+    try:
+        folder = Path("/sys/fs/cgroup/cpu")
+        microseconds = int((folder / "cpu.cfs_quota_us").read_text())
+        return microseconds / int((folder / "cpu.cfs_period_us").read_text()) if microseconds > 0 else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,130 @@
+"""The phases of a run: join, data, model, newest checkpoint, training loop, summary.
+
+Every phase ends with a vote (votes.py): if it fails anywhere, all processes end with that one reason.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from trainer import compiling, exits, flops, loop, ranks, recompute, sharding
+from trainer import model as models
+from trainer import optimiser as optimisers
+from trainer.checkpoint.saving import Saver
+from trainer.checkpoint.sharded import Checkpoints, folder_of
+from trainer.checkpoint.store import Store
+from trainer.config import Job
+from trainer.data import batches, prepare, shards
+from trainer.files import write_atomically
+from trainer.report import Report
+from trainer.signals import Stop
+from trainer.summary import Summary
+from trainer.watch import Watch
+
+
+def run(job: Job, stop: Stop) -> int:
+    """Train as the job says, from wherever an earlier start left off; returns the exit status."""
+    here = ranks.join(job.limits)
+    try:
+        return _run(job, here, stop)
+    finally:
+        ranks.leave()
+
+
+def _run(job: Job, here: ranks.Ranks, stop: Stop) -> int:
+    began = time.time()
+    limit = job.limits.start_seconds
+    with here.control.phase("preparing data", limit):
+        folder = data_folder(job, here)
+    with here.control.phase("building the model", limit):
+        index, training, held_out = open_data(job, here, folder)
+        model, per_token, parameters = build(job, here)
+        batches.check(index, training.windows, vocabulary=model.config.vocab_size, sequence=job.model.sequence)
+        optimiser = optimisers.build(model, job.optimiser)
+        report = Report(job, here, per_token, peak_flops(job, here))
+    checkpoints = Checkpoints(Store(folder_of(job)), job, here, model, optimiser, report.say)
+    with here.control.phase("loading the newest checkpoint", limit):
+        step = checkpoints.load_newest()
+
+    unigram = index.splits[prepare.TRAIN].unigram_entropy
+    report.started(
+        step,
+        {"unigram_entropy": unigram, "parameters": parameters, "precision": job.precision.compute, "strategy": job.parallel.strategy},
+        f"{job.name}: {parameters:,} parameters, {here.world} process(es) on {here.device.type}, {job.parallel.strategy}, "
+        f"{job.precision.compute}, {training.windows:,} sequences of {job.model.sequence} tokens, "
+        f"unigram entropy {unigram:.4f} nats, "
+        + (f"resuming after step {step}" if step else "from fresh weights"),
+    )
+    state = loop.Run(
+        job, here, model, optimiser, training, held_out,
+        Saver(job, checkpoints, report), report, Watch(job.watch, report.say), stop, step,
+    )  # fmt: skip
+    if not loop.train(state):
+        report.ended(state.step, "stopped on request; a checkpoint is saved")
+        return exits.TERMINATED
+    with here.control.phase("writing the summary", limit):
+        if here.leader:
+            Summary.of(job, report, unigram_entropy=unigram, world=here.world, seconds=time.time() - began).write(job.output)
+    report.ended(state.step, "finished")
+    return exits.FINISHED
+
+
+def data_folder(job: Job, here: ranks.Ranks) -> Path:
+    """The folder of token shards; the leader fills it at the very first start if the job names a source."""
+    if job.data.prepared is not None:
+        return job.data.prepared
+    assert job.data.source is not None
+    folder = job.output / "data"
+    if here.leader and not (folder / "index.json").exists():
+        prepare.prepare(job.data.source, job.data.tokenizer, job.data.held_out, folder)
+    return folder
+
+
+def open_data(job: Job, here: ranks.Ranks, folder: Path) -> tuple[shards.Index, batches.Batches, batches.Batches | None]:
+    index = shards.read_index(folder)
+
+    def windows(split: str) -> batches.Batches:
+        stream = shards.Stream(folder, index, split)
+        return batches.Batches(stream, job.model.sequence, rank=here.rank, world=here.world, micro=job.batch.micro)
+
+    held_out = windows(prepare.HELD_OUT) if job.evaluate.sequences else None
+    if held_out is not None and not held_out.windows:
+        raise exits.Failure("data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG)
+    return index, windows(prepare.TRAIN), held_out
+
+
+def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
+    """The sharded model with its weights, its FLOPs per token and its number of parameters.
+
+    The order matters: recomputation, then compilation, then sharding, each around the one before; memory comes last.
+    """
+    config = models.shape(job.model)
+    model = models.build(config)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    per_token = flops.per_token(
+        parameters=parameters,
+        embedding=config.vocab_size * config.hidden_size,
+        tied=models.tied(model),
+        layers=config.num_hidden_layers,
+        attention_width=config.num_attention_heads * config.head_dim,
+        sequence=job.model.sequence,
+    )
+    recompute.apply(model, job.recompute)
+    if job.compile:
+        compiling.apply(model)
+    mesh = sharding.mesh(job.parallel, here.device.type, here.world, here.local_world)
+    sharding.apply(model, job.parallel, job.precision, mesh)
+    models.materialise(model, torch.device("cpu") if job.parallel.cpu_offload else here.device)
+    models.initialise(model, config.initializer_range, job.seed)
+    return model, per_token, parameters
+
+
+def peak_flops(job: Job, here: ranks.Ranks) -> float | None:
+    if job.metrics.peak_tflops:
+        return job.metrics.peak_tflops * 1e12
+    return flops.peak(torch.cuda.get_device_name(here.device)) if here.device.type == "cuda" else None

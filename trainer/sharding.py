@@ -1,0 +1,85 @@
+"""FSDP2 applied to a plain model from outside: which processes share parameters, and when they are gathered.
+
+    FULL_SHARD     parameters, gradients and optimiser state are spread over all processes
+    SHARD_GRAD_OP  the same, but gathered parameters stay until the backward pass has used them
+    HYBRID_SHARD   spread within groups of `shard_size` processes (one node, by default), copies across groups
+    NO_SHARD       a whole copy on each process; gradients are added up
+"""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
+
+from trainer import exits
+from trainer import precision as precisions
+from trainer.config import Parallel, Precision
+from trainer.model import blocks, tied
+
+
+def mesh(parallel: Parallel, device: str, world: int, local_world: int) -> DeviceMesh:
+    """One dimension to shard over or, where there are several copies, (copies, shards)."""
+    if parallel.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
+        return init_device_mesh(device, (world,), mesh_dim_names=("shard",))
+    shards = 1 if parallel.strategy == "NO_SHARD" else parallel.shard_size or local_world
+    if world % shards:
+        raise exits.Failure(
+            f"parallel.shard_size {shards} does not divide the {world} processes", exits.CONFIG
+        )
+    return init_device_mesh(device, (world // shards, shards), mesh_dim_names=("replicate", "shard"))
+
+
+def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: DeviceMesh) -> None:
+    """Shard every block by itself, then what is left: the embedding, and the last norm with the output layer.
+
+    The last pair is needed again as soon as the backward pass begins, so it is never given back in between.
+    Gradients are plain sums: the loss already carries its weight (see loop.py).
+    """
+    on_cpu = parallel.cpu_offload
+    offload = CPUOffloadPolicy(pin_memory=mesh.device_type != "cpu") if on_cpu else OffloadPolicy()
+    policy = precisions.policy(precision)
+    give_back = parallel.strategy in ("FULL_SHARD", "HYBRID_SHARD")
+
+    def shard(module: nn.Module | list[nn.Module], reshard: bool) -> None:
+        fully_shard(module, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy, offload_policy=offload)
+
+    layers = blocks(model)
+    for layer in layers:
+        shard(layer, give_back)
+    if not tied(model):  # tied, both ends share a matrix and have to live in one unit: the root's
+        shard(model.get_submodule("model.embed_tokens"), give_back)
+        shard([model.get_submodule("model.norm"), model.get_submodule("lm_head")], False)
+    shard(model, give_back)
+
+    for unit in units(model):
+        unit.set_gradient_divide_factor(1.0)
+        unit.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum, and averaged wrongly before torch 2.11
+    if parallel.prefetch > 1:
+        _prefetch(layers, parallel.prefetch)
+
+
+def units(model: nn.Module) -> list[FSDPModule]:
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+def accumulate(model: nn.Module, *, last: bool) -> None:
+    """Before each pass of a step: gradients stay with their process until the last one, and are added up then.
+
+    Saves a reduction per pass, and costs the memory of one unsharded gradient while passes are outstanding.
+    """
+    assert isinstance(model, FSDPModule)
+    model.set_requires_gradient_sync(last)
+
+
+def reshard(model: nn.Module) -> None:
+    """Give back parameters that a forward pass without a backward pass left gathered."""
+    for unit in units(model):
+        unit.reshard()
+
+
+def _prefetch(layers: list[nn.Module], ahead: int) -> None:
+    for place, layer in enumerate(layers):
+        assert isinstance(layer, FSDPModule)
+        layer.set_modules_to_forward_prefetch(layers[place + 1 : place + 1 + ahead])  # type: ignore[arg-type]
+        layer.set_modules_to_backward_prefetch(layers[max(0, place - ahead) : place][::-1])  # type: ignore[arg-type]
