@@ -34,6 +34,7 @@ RESPONSE_CLASSES = {
     "iam": "moto.iam.responses:IamResponse",
     "kms": "moto.kms.responses:KmsResponse",
     "logs": "moto.logs.responses:LogsResponse",
+    "resource-groups": "moto.resourcegroups.responses:ResourceGroupsResponse",
     "servicequotas": "moto.servicequotas.responses:ServiceQuotasResponse",
     "ssm": "moto.ssm.responses:SimpleSystemManagerResponse",
 }
@@ -72,9 +73,13 @@ _checks: dict[tuple[Service, Action], list[Check]] = defaultdict(list)
 _consequences: dict[tuple[Service, Action], list[Consequence]] = defaultdict(list)
 
 
-def refuse(code: str, message: str, **fields: Any) -> ServiceException:
+class Refusal(ServiceException):  # type: ignore[misc]
+    """An error of the API. (moto looks for the error's model by the module of its class: not in moto.core.)"""
+
+
+def refuse(code: str, message: str, **fields: Any) -> Refusal:
     """The error to raise; `fields` are further members of the error's shape (EKS has some)."""
-    error = ServiceException(code, message)
+    error = Refusal(code, message)
     for name, value in fields.items():
         setattr(error, name, value)
     return error

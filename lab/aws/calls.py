@@ -20,7 +20,12 @@ from moto.core.request import Request, determine_request_protocol
 from moto.core.routing import get_service_router
 from moto.core.utils import get_service_model
 
-SIGNING_NAMES = {"monitoring": "cloudwatch", "tagging": "resourcegroupstaggingapi", "states": "stepfunctions"}
+SIGNING_NAMES = {
+    "monitoring": "cloudwatch",
+    "servicequotas": "service-quotas",
+    "states": "stepfunctions",
+    "tagging": "resourcegroupstaggingapi",
+}
 """botocore's name of the services that sign under another one."""
 
 SECRETS = {"SecretString", "SecretBinary", "Plaintext", "Password", "SecretAccessKey"}

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from moto.core.exceptions import ServiceException
 from moto.core.serialize import get_serializer_class
 
+from lab.aws.actions import refuse
 from lab.aws.calls import Asked
 
 THROTTLING = {"ec2": "RequestLimitExceeded", "s3": "SlowDown"}
@@ -73,7 +73,7 @@ def _answer(asked: Asked, fault: Fault) -> tuple[int, dict[str, str], bytes] | N
     throttle = fault.error == "throttle"
     code = THROTTLING.get(asked.service, "ThrottlingException") if throttle else fault.error
     serializer = get_serializer_class(asked.model.service_name, asked.protocol)(operation_model=asked.operation)
-    answer = serializer.serialize(ServiceException(code, fault.message))
+    answer = serializer.serialize(refuse(code, fault.message))
     body = answer["body"]
     status = 503 if throttle and code in THROTTLING.values() else fault.status
     return status, dict(answer["headers"]), body.encode() if isinstance(body, str) else body

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import importlib
 
-MODULES: tuple[str, ...] = ()
+MODULES = (
+    "ec2.capacity_reservations",
+    "ec2.dependencies",
+    "ec2.endpoints",
+    "ec2.interfaces",
+    "ec2.launch",
+    "ec2.launch_templates",
+    "ec2.nat_gateways",
+    "ec2.placement_groups",
+    "ec2.quotas",
+    "ec2.resource_groups",
+)
 
 
 def load() -> None:

@@ -1,0 +1,165 @@
+"""Whether instances can be had: offerings, reservations, quotas, and how little is left of the big ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.subnets import Subnet
+
+from lab.aws.actions import Refusal, refuse
+from lab.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, available
+from lab.aws.ec2.instance_types import InstanceType, offered
+from lab.aws.ec2.placement_groups import PlacementGroups
+from lab.aws.ec2.quotas import check_quota
+from lab.aws.ec2.resource_groups import reservations_of
+from lab.aws.world import World
+
+SCARCE = re.compile(r"^(p4d|p4de|p5|p5e|p5en|p6-b200|p6-b300)\.")
+"""Types that nobody gets on demand or on the spot market without luck: only reserved ones are there."""
+
+
+@dataclass
+class FreeCapacity:
+    """What `POST /_lab/capacity` granted outside reservations, by (zone, type)."""
+
+    instances: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a launch asks for."""
+
+    type: InstanceType
+    subnet: Subnet
+    count: int
+    market: str = ""
+    """spot, capacity-block, or empty for on-demand."""
+    preference: str = "open"
+    """open, none or capacity-reservations-only."""
+    reservation_id: str = ""
+    reservation_group_arn: str = ""
+    placement_group: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], facts: InstanceType, subnet: Subnet, count: int) -> Wish:
+        """Read it from the members that RunInstances and launch templates share."""
+        specification = data.get("CapacityReservationSpecification") or {}
+        target = specification.get("CapacityReservationTarget") or {}
+        return cls(
+            type=facts,
+            subnet=subnet,
+            count=count,
+            market=(data.get("InstanceMarketOptions") or {}).get("MarketType", ""),
+            preference=specification.get("CapacityReservationPreference", "open"),
+            reservation_id=target.get("CapacityReservationId", ""),
+            reservation_group_arn=target.get("CapacityReservationResourceGroupArn", ""),
+            placement_group=(data.get("Placement") or {}).get("GroupName", ""),
+        )
+
+
+def admit(world: World, ec2: EC2Backend, wish: Wish) -> str:
+    """The id of the reservation that the instances go into; empty for capacity outside reservations.
+
+    Raises what EC2 raises: Unsupported, InsufficientInstanceCapacity, ReservationCapacityExceeded,
+    VcpuLimitExceeded, InvalidParameterCombination, …
+    """
+    if not offered(ec2.region_name, wish.subnet.availability_zone_id, wish.type.name):
+        raise refuse(
+            "Unsupported",
+            f"Your requested instance type ({wish.type.name}) is not supported in your requested Availability "
+            f"Zone ({wish.subnet.availability_zone}). Please retry your request by not specifying an "
+            "Availability Zone or choosing one in which the type is offered.",
+        )
+    group = wish.placement_group
+    if group:
+        world.state(PlacementGroups, ec2.region_name).find(group)
+    if wish.reservation_id or wish.reservation_group_arn:
+        return _targeted(world, ec2, wish)
+    if wish.market == "capacity-block":
+        raise refuse(
+            "InvalidParameterCombination", "The market type capacity-block needs a capacity reservation as target."
+        )
+    if wish.preference != "none" and not wish.market:
+        for one in _reservations(world, ec2).values():
+            if one.match == "open" and one.kind == "default" and _fits(world, one, wish, ec2):
+                return one.id
+        if wish.preference == "capacity-reservations-only":
+            raise _exceeded()
+    _outside(world, ec2, wish)
+    return ""
+
+
+def _reservations(world: World, ec2: EC2Backend) -> dict[str, CapacityReservation]:
+    return world.state(CapacityReservations, ec2.region_name).reservations
+
+
+def _targeted(world: World, ec2: EC2Backend, wish: Wish) -> str:
+    state = world.state(CapacityReservations, ec2.region_name)
+    ids = [wish.reservation_id] if wish.reservation_id else reservations_of(world, ec2, wish.reservation_group_arn)
+    candidates = [state.find(one) for one in ids]
+    if wish.reservation_id:
+        _check_market(candidates[0], wish)
+    for one in candidates:
+        if _fits(world, one, wish, ec2):
+            return one.id
+    if wish.reservation_group_arn and wish.preference != "capacity-reservations-only" and not wish.market:
+        _outside(world, ec2, wish)  # a group as target falls back to on-demand, unlike a reservation
+        return ""
+    raise _exceeded()
+
+
+def _check_market(reservation: CapacityReservation, wish: Wish) -> None:
+    block = reservation.kind == "capacity-block"
+    if block != (wish.market == "capacity-block"):
+        raise refuse(
+            "InvalidParameterCombination",
+            f"The reservation {reservation.id} is {'a Capacity Block' if block else 'no Capacity Block'}, but the "
+            f"market type is {wish.market or 'on-demand'}.",
+        )
+
+
+def _fits(world: World, reservation: CapacityReservation, wish: Wish, ec2: EC2Backend) -> bool:
+    """Type, zone and room agree; and in a placement group, the reservation was made in that group."""
+    groups = world.state(PlacementGroups, ec2.region_name).groups
+    wanted = groups[wish.placement_group].arn if wish.placement_group else ""
+    return (
+        reservation.state == "active"
+        and reservation.instance_type == wish.type.name
+        and reservation.zone == wish.subnet.availability_zone
+        and wanted in ("", reservation.placement_group_arn)
+        and available(ec2, reservation) >= wish.count
+    )
+
+
+def _exceeded() -> Refusal:
+    return refuse(
+        "ReservationCapacityExceeded",
+        "The requested reservation does not have sufficient compatible and available capacity for this request.",
+    )
+
+
+def _outside(world: World, ec2: EC2Backend, wish: Wish) -> None:
+    """Room outside reservations, within the quota."""
+    if wish.market != "spot":
+        check_quota(world, ec2, wish.type, wish.count)
+    if not SCARCE.match(wish.type.name):
+        return
+    zone = wish.subnet.availability_zone
+    running = sum(
+        one.instance_type == wish.type.name
+        and one.availability_zone == zone
+        and not getattr(one, "capacity_reservation_id", None)
+        for one in ec2.all_running_instances()
+    )
+    free = world.state(FreeCapacity, ec2.region_name).instances.get((zone, wish.type.name), 0) - running
+    if wish.count > free:
+        what = "Spot " if wish.market == "spot" else ""
+        raise refuse(
+            "InsufficientInstanceCapacity",
+            f"We currently do not have sufficient {what}{wish.type.name} capacity in the Availability Zone you "
+            f"requested ({zone}). Our system will be working on provisioning additional capacity.",
+        )

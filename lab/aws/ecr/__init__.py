@@ -1,0 +1,1 @@
+"""ECR in front of the lab's real image registry."""

@@ -1,0 +1,1 @@
+"""EKS: clusters, node groups, add-ons, access; the Runtime makes them run."""

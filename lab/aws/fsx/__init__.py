@@ -1,0 +1,1 @@
+"""FSx for Lustre: file systems backed by folders, and their data repository associations."""
