@@ -15,7 +15,7 @@ from torch import nn
 
 from trainer import loss as losses
 from trainer import optimiser as optimisers
-from trainer import sharding
+from trainer import schedule, sharding
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
 from trainer.data.batches import Batches, Micro
@@ -88,7 +88,7 @@ def train(run: Run) -> bool:
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
         with clock("update"):
             norm = clip(run.model, job.optimiser.clip)
-            rate = optimisers.rate(step, job.steps, job.optimiser.learning_rate, job.schedule)
+            rate = schedule.rate(step, job.steps, job.optimiser.learning_rate, job.schedule)
             optimisers.set_rate(run.optimiser, rate)
             if run.watch.usable(step, norm):
                 run.optimiser.step()

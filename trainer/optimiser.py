@@ -1,13 +1,11 @@
-"""AdamW and the learning rate of each step."""
+"""AdamW."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import nn
 
-from trainer.config import Optimiser, Schedule
+from trainer.config import Optimiser
 
 
 def build(model: nn.Module, optimiser: Optimiser) -> torch.optim.AdamW:
@@ -23,15 +21,6 @@ def build(model: nn.Module, optimiser: Optimiser) -> torch.optim.AdamW:
         eps=optimiser.epsilon,
         fused=True,
     )
-
-
-def rate(step: int, steps: int, peak: float, schedule: Schedule) -> float:
-    """Learning rate of step 1 … steps: up in a line to `peak` at step `warmup`, down a cosine to floor x peak."""
-    if step <= schedule.warmup:
-        return peak * step / schedule.warmup
-    progress = (step - schedule.warmup) / (steps - schedule.warmup)
-    low = peak * schedule.floor
-    return low + (peak - low) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def set_rate(optimiser: torch.optim.Optimizer, value: float) -> None:

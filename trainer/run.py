@@ -31,12 +31,13 @@ def run(job: Job, stop: Stop) -> int:
     """Train as the job says, from wherever an earlier start left off; returns the exit status."""
     here = ranks.join(job.limits)
     try:
-        return _run(job, here, stop)
+        return phases(job, here, stop)
     finally:
         ranks.leave()
 
 
-def _run(job: Job, here: ranks.Ranks, stop: Stop) -> int:
+def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
+    """All of a run between joining the other processes and leaving them."""
     began = time.time()
     limit = job.limits.start_seconds
     with here.control.phase("preparing data", limit):
