@@ -1,0 +1,78 @@
+"""Checkpoint folders: complete or absent, damaged or kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainer.checkpoint.store import COMMIT, Commit, Damaged, Store, checksum, read_commit, verify
+
+
+def made(store: Store, step: int) -> Path:
+    partial = store.partial(step, "x")
+    partial.mkdir(parents=True)
+    (partial / "__0_0.distcp").write_bytes(bytes(range(256)) * step)
+    files = {"__0_0.distcp": checksum(partial / "__0_0.distcp")}
+    return store.commit(partial, Commit(step, {"seed": 1}, 2, {"torch": "2"}, files))
+
+
+def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = made(Store(tmp_path), 7)
+    commit = read_commit(folder)
+    assert (commit.step, commit.world, commit.job) == (7, 2, {"seed": 1})
+    verify(folder, commit.files.items())
+
+
+def test_only_named_and_committed_folders_count(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made(store, 7)
+    store.partial(8, "y").mkdir()
+    store.path(9).mkdir()
+    (tmp_path / "notes").mkdir()
+    assert store.steps() == [7]
+    store.sweep()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes", "step-00000007", "step-00000009"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
+def test_damage_is_found_and_named(tmp_path: Path, damage: str) -> None:
+    folder = made(Store(tmp_path), 7)
+    path = folder / "__0_0.distcp"
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        data[100] ^= 1
+        path.write_bytes(data)
+    elif damage == "truncate":
+        path.write_bytes(data[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(Damaged, match="__0_0.distcp"):
+        verify(folder, read_commit(folder).files.items())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}'])
+def test_an_unreadable_commit_is_damage(tmp_path: Path, text: str) -> None:
+    folder = made(Store(tmp_path), 7)
+    (folder / COMMIT).write_text(text)
+    with pytest.raises(Damaged, match=COMMIT):
+        read_commit(folder)
+
+
+def test_a_condemned_step_can_be_saved_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made(store, 7)
+    store.condemn(7)
+    assert store.steps() == []
+    made(store, 7)
+    store.condemn(7)
+    made(store, 7)
+    assert store.steps() == [7]
+
+
+def test_pruning_keeps_the_newest_and_every_nth(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for step in (10, 20, 30, 40, 50):
+        made(store, step)
+    assert store.prune(keep=2, keep_every=20) == [30, 10]
+    assert store.steps() == [50, 40, 20]
