@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 
+from moto.eks.responses import EKSResponse
+from moto.eks.urls import url_paths as eks_urls
+
 MODULES = (
     "ec2.capacity_reservations",
     "ec2.dependencies",
@@ -15,9 +18,22 @@ MODULES = (
     "ec2.placement_groups",
     "ec2.quotas",
     "ec2.resource_groups",
+    "eks.access",
+    "eks.access_policies",
+    "eks.addon_catalog",
+    "eks.addons",
+    "eks.clusters",
+    "eks.nodegroups",
+    "eks.pod_identity",
+    "eks.scaling",
+    "eks.tags",
+    "eks.updates",
+    "eks.versions",
 )
 
 
 def load() -> None:
     for module in MODULES:
         importlib.import_module(f"lab.aws.{module}")
+    # moto serves only the paths of the calls it knows; botocore's model tells the others apart as well.
+    eks_urls["{0}/(?P<path>.+)$"] = EKSResponse.dispatch

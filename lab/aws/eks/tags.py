@@ -1,0 +1,41 @@
+"""Tags of everything that EKS gives an ARN to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.aws.actions import Call, action, refuse
+from lab.aws.eks.state import all_clusters
+
+
+def _tags(call: Call) -> dict[str, str]:
+    arn = call["resourceArn"]
+    for cluster in all_clusters(call).values():
+        holders = [
+            cluster,
+            *cluster.nodegroups.values(),
+            *cluster.addons.values(),
+            *cluster.entries.values(),
+            *cluster.pod_identities.values(),
+        ]
+        for holder in holders:
+            if holder.arn == arn:
+                return holder.tags
+    raise refuse("NotFoundException", f"Resource was not found. ({arn})")
+
+
+@action("eks", "TagResource")
+def tag_resource(call: Call) -> None:
+    _tags(call).update(call["tags"])
+
+
+@action("eks", "UntagResource")
+def untag_resource(call: Call) -> None:
+    tags = _tags(call)
+    for key in call["tagKeys"]:
+        tags.pop(key, None)
+
+
+@action("eks", "ListTagsForResource")
+def list_tags_for_resource(call: Call) -> dict[str, Any]:
+    return {"tags": _tags(call)}
