@@ -1,0 +1,344 @@
+"""EC2, network: VPCs, subnets, gateways and routes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lab.providers.aws.operation import Failed, Operation, search
+from lab.providers.aws.resources.ec2_common import ec2_tags, where
+from lab.providers.aws.table import Call, Property, Resource, Status, Step, inputs, out
+from lab.providers.aws.wire import Unknown
+
+
+def _attribute(operation_name: str, id_member: str, name: str, member: str) -> Step:
+    """EC2 changes most attributes one at a time: {"VpcId": …, "EnableDnsSupport": {"Value": true}}."""
+
+    def modify(operation: Operation) -> None:
+        value = bool(operation.value(name))
+        operation.call(operation_name, **{id_member: operation.id, member: {"Value": value}})
+
+    return Step([name], modify)
+
+
+def _vpc_attributes(operation: Operation, description: Mapping[str, Any]) -> Mapping[str, Any]:
+    def attribute(name: str) -> bool:
+        answer = operation.call("DescribeVpcAttribute", VpcId=operation.id, Attribute=name)
+        return bool(answer[name[0].upper() + name[1:]]["Value"])
+
+    def default(call: str, result: str, *filters: dict[str, Any]) -> str | None:
+        of_vpc = where("vpc-id", operation.id)
+        found: str | None = search(result, operation.call(call, Filters=[*of_vpc, *filters]))
+        return found
+
+    main = default("DescribeRouteTables", "RouteTables[0].RouteTableId", *where("association.main", "true"))
+    return {
+        "arn": operation.arn("ec2", f"vpc/{operation.id}"),
+        "enableDnsSupport": attribute("enableDnsSupport"),
+        "enableDnsHostnames": attribute("enableDnsHostnames"),
+        "defaultSecurityGroupId": default(
+            "DescribeSecurityGroups", "SecurityGroups[0].GroupId", *where("group-name", "default")
+        ),
+        "defaultNetworkAclId": default(
+            "DescribeNetworkAcls", "NetworkAcls[0].NetworkAclId", *where("default", "true")
+        ),
+        "mainRouteTableId": main,
+        "defaultRouteTableId": main,
+    }
+
+
+VPC = Resource(
+    "aws:ec2/vpc:Vpc",
+    service="ec2",
+    id="Vpc.VpcId",
+    inputs=[
+        Property("cidrBlock", replaces=True, computed=True),
+        Property("instanceTenancy", replaces=True, default="default"),
+        Property("enableDnsSupport", default=True),
+        Property("enableDnsHostnames", default=False, computed=True),
+    ],
+    outputs=[
+        out("arn"),
+        out("ownerId"),
+        out("dhcpOptionsId"),
+        out("defaultSecurityGroupId"),
+        out("defaultNetworkAclId"),
+        out("defaultRouteTableId"),
+        out("mainRouteTableId"),
+    ],
+    create=Call("CreateVpc"),
+    read=Call("DescribeVpcs", {"VpcIds": ["{id}"]}, result="Vpcs[0]"),
+    delete=Call("DeleteVpc", {"VpcId": "{id}"}),
+    steps=[
+        _attribute("ModifyVpcAttribute", "VpcId", "enableDnsSupport", "EnableDnsSupport"),
+        _attribute("ModifyVpcAttribute", "VpcId", "enableDnsHostnames", "EnableDnsHostnames"),
+    ],
+    extend=_vpc_attributes,
+    missing=["InvalidVpcID.NotFound"],
+    tags=ec2_tags("vpc"),
+)
+
+SUBNET = Resource(
+    "aws:ec2/subnet:Subnet",
+    service="ec2",
+    id="Subnet.SubnetId",
+    inputs=[
+        *inputs("vpcId", "cidrBlock", replaces=True),
+        *inputs("availabilityZone", "availabilityZoneId", replaces=True, computed=True),
+        Property("mapPublicIpOnLaunch", default=False),
+        Property("assignIpv6AddressOnCreation", default=False),
+    ],
+    outputs=[out("arn", "SubnetArn"), out("ownerId")],
+    create=Call("CreateSubnet"),
+    read=Call("DescribeSubnets", {"SubnetIds": ["{id}"]}, result="Subnets[0]"),
+    delete=Call("DeleteSubnet", {"SubnetId": "{id}"}),
+    steps=[
+        _attribute("ModifySubnetAttribute", "SubnetId", "mapPublicIpOnLaunch", "MapPublicIpOnLaunch"),
+        _attribute(
+            "ModifySubnetAttribute", "SubnetId", "assignIpv6AddressOnCreation", "AssignIpv6AddressOnCreation"
+        ),
+    ],
+    missing=["InvalidSubnetID.NotFound"],
+    tags=ec2_tags("subnet"),
+)
+
+
+def _attach_gateway(operation: Operation) -> None:
+    """Attach to the wanted VPC, leaving the one it's attached to."""
+    _detach_gateway(operation)
+    if operation.inputs.get("vpcId"):
+        operation.call(
+            "AttachInternetGateway", InternetGatewayId=operation.id, VpcId=operation.inputs["vpcId"]
+        )
+
+
+def _detach_gateway(operation: Operation) -> None:
+    found = operation.call("DescribeInternetGateways", InternetGatewayIds=[operation.id])
+    for attachment in found["InternetGateways"][0].get("Attachments", []):
+        operation.call("DetachInternetGateway", InternetGatewayId=operation.id, VpcId=attachment["VpcId"])
+
+
+def _delete_gateway(operation: Operation) -> None:
+    _detach_gateway(operation)
+    operation.call("DeleteInternetGateway", InternetGatewayId=operation.id)
+
+
+INTERNET_GATEWAY = Resource(
+    "aws:ec2/internetGateway:InternetGateway",
+    service="ec2",
+    id="InternetGateway.InternetGatewayId",
+    inputs=[Property("vpcId", read="Attachments[0].VpcId")],
+    outputs=[out("arn"), out("ownerId")],
+    create=Call("CreateInternetGateway"),
+    read=Call("DescribeInternetGateways", {"InternetGatewayIds": ["{id}"]}, result="InternetGateways[0]"),
+    delete=_delete_gateway,
+    steps=[Step(["vpcId"], _attach_gateway)],
+    extend=lambda operation, description: {
+        "arn": operation.arn("ec2", f"internet-gateway/{operation.id}"),
+        "ownerId": description.get("OwnerId") or operation.cloud.account,
+    },
+    missing=["InvalidInternetGatewayID.NotFound"],
+    tags=ec2_tags("internet-gateway"),
+)
+
+EIP = Resource(
+    "aws:ec2/eip:Eip",
+    service="ec2",
+    id="AllocationId",
+    inputs=[
+        Property("domain", replaces=True, default="vpc", computed=True),
+        *inputs("publicIpv4Pool", "networkBorderGroup", replaces=True, computed=True),
+    ],
+    outputs=[
+        out("arn"),
+        out("allocationId"),
+        out("associationId"),
+        out("publicIp"),
+        out("privateIp", "PrivateIpAddress"),
+        out("networkInterface", "NetworkInterfaceId"),
+    ],
+    create=Call("AllocateAddress"),
+    read=Call("DescribeAddresses", {"AllocationIds": ["{id}"]}, result="Addresses[0]"),
+    delete=Call("ReleaseAddress", {"AllocationId": "{id}"}),
+    extend=lambda operation, description: {"arn": operation.arn("ec2", f"elastic-ip/{operation.id}")},
+    missing=["InvalidAllocationID.NotFound", "InvalidAddressID.NotFound"],
+    tags=ec2_tags("elastic-ip"),
+    busy=["InvalidIPAddress.InUse", "AuthFailure", "DependencyViolation"],
+)
+
+NAT_GATEWAY = Resource(
+    "aws:ec2/natGateway:NatGateway",
+    service="ec2",
+    id="NatGateway.NatGatewayId",
+    inputs=[
+        Property("subnetId", replaces=True),
+        Property("allocationId", replaces=True, read="NatGatewayAddresses[0].AllocationId"),
+        Property("connectivityType", replaces=True, default="public"),
+        Property(
+            "privateIp",
+            api="PrivateIpAddress",
+            read="NatGatewayAddresses[0].PrivateIp",
+            replaces=True,
+            computed=True,
+        ),
+    ],
+    outputs=[
+        out("publicIp", "NatGatewayAddresses[0].PublicIp"),
+        out("networkInterfaceId", "NatGatewayAddresses[0].NetworkInterfaceId"),
+        out("associationId", "NatGatewayAddresses[0].AssociationId"),
+    ],
+    create=Call("CreateNatGateway"),
+    read=Call("DescribeNatGateways", {"NatGatewayIds": ["{id}"]}, result="NatGateways[0]"),
+    delete=Call("DeleteNatGateway", {"NatGatewayId": "{id}"}),
+    missing=["NatGatewayNotFound"],
+    status=Status(
+        "State",
+        ready=frozenset({"available"}),
+        failed=frozenset({"failed"}),
+        gone=frozenset({"deleted"}),
+        reason=lambda description: [description.get("FailureMessage", "no reason given")],
+        minutes=30,
+    ),
+    tags=ec2_tags("natgateway"),
+)
+
+ROUTE_TABLE = Resource(
+    "aws:ec2/routeTable:RouteTable",
+    service="ec2",
+    id="RouteTable.RouteTableId",
+    inputs=[Property("vpcId", replaces=True)],
+    outputs=[out("arn"), out("ownerId")],
+    create=Call("CreateRouteTable"),
+    read=Call("DescribeRouteTables", {"RouteTableIds": ["{id}"]}, result="RouteTables[0]"),
+    delete=Call("DeleteRouteTable", {"RouteTableId": "{id}"}),
+    extend=lambda operation, description: {
+        "arn": operation.arn("ec2", f"route-table/{operation.id}"),
+        "ownerId": description.get("OwnerId") or operation.cloud.account,
+    },
+    missing=["InvalidRouteTableID.NotFound"],
+    tags=ec2_tags("route-table"),
+)
+
+_DESTINATIONS = ("destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId")
+_TARGETS = (
+    "gatewayId",
+    "natGatewayId",
+    "networkInterfaceId",
+    "transitGatewayId",
+    "vpcPeeringConnectionId",
+    "egressOnlyGatewayId",
+    "vpcEndpointId",
+)
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]:
+    def rule(given: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        if sum(given.get(name) is not None for name in names) != 1:
+            yield names[0], f"exactly one of {', '.join(names)} has to be set"
+
+    return rule
+
+
+def _route_rules(given: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    if not any(isinstance(value, Unknown) for value in given.values()):
+        yield from _one_of(_DESTINATIONS)(given)
+        yield from _one_of(_TARGETS)(given)
+
+
+def _destination(operation: Operation) -> tuple[str, str]:
+    for name in _DESTINATIONS:
+        if operation.value(name):
+            return name, operation.value(name)
+    # An import: pulumi-aws takes "rtb-…_10.0.0.0/8" as the id of one.
+    _, _, destination = operation.id.partition("_")
+    if not destination:
+        raise Failed(
+            f"to import a route, give its table and destination as rtb-…_10.0.0.0/8, not {operation.id!r}"
+        )
+    return _DESTINATIONS[1 if ":" in destination else 2 if destination.startswith("pl-") else 0], destination
+
+
+def _create_route(operation: Operation) -> str:
+    operation.created = operation.run(Call("CreateRoute"), ROUTE.inputs)
+    _, destination = _destination(operation)
+    # terraform's id: the table and the CRC-32 of the destination (internal/service/ec2/id.go)
+    return f"r-{operation.inputs['routeTableId']}{zlib.crc32(destination.encode())}"
+
+
+def _read_route(operation: Operation) -> Mapping[str, Any] | None:
+    name, destination = _destination(operation)
+    table = operation.value("routeTableId") or operation.id.partition("_")[0]
+    routes = (
+        search("RouteTables[0].Routes", operation.call("DescribeRouteTables", RouteTableIds=[table])) or []
+    )
+    member = name[0].upper() + name[1:]
+    route = next((each for each in routes if each.get(member) == destination), None)
+    return {**route, "RouteTableId": table} if route else None
+
+
+def _route_call(operation_name: str) -> Callable[[Operation], None]:
+    def act(operation: Operation) -> None:
+        name, destination = _destination(operation)
+        where_to = {
+            target: operation.inputs.get(target) for target in _TARGETS if operation.inputs.get(target)
+        }
+        operation.call(
+            operation_name,
+            RouteTableId=operation.value("routeTableId"),
+            **{
+                key[0].upper() + key[1:]: value
+                for key, value in {name: destination, **where_to}.items()
+                if operation_name != "DeleteRoute" or key == name
+            },
+        )
+
+    return act
+
+
+ROUTE = Resource(
+    "aws:ec2/route:Route",
+    service="ec2",
+    id="",
+    inputs=[
+        *inputs("routeTableId", *_DESTINATIONS, replaces=True),
+        *inputs(*(target for target in _TARGETS if target != "egressOnlyGatewayId")),
+        Property("egressOnlyGatewayId", api="EgressOnlyInternetGatewayId"),
+    ],
+    outputs=[out("state"), out("origin"), out("instanceId"), out("instanceOwnerId")],
+    create=_create_route,
+    read=_read_route,
+    delete=_route_call("DeleteRoute"),
+    steps=[Step(_TARGETS, _route_call("ReplaceRoute"), on_create=False)],
+    check=_route_rules,
+    missing=["InvalidRouteTableID.NotFound", "InvalidRoute.NotFound"],
+    # A route needs its gateway to be there; a NAT gateway's id is visible a little later than its creation.
+    eventual=["InvalidNatGatewayID.NotFound", "InvalidInternetGatewayID.NotFound"],
+)
+
+
+def _read_association(operation: Operation) -> Mapping[str, Any] | None:
+    answer = operation.call(
+        "DescribeRouteTables", Filters=where("association.route-table-association-id", operation.id)
+    )
+    found: Mapping[str, Any] | None = search(
+        f"RouteTables[].Associations[] | [?RouteTableAssociationId=='{operation.id}'] | [0]", answer
+    )
+    return found
+
+
+ROUTE_TABLE_ASSOCIATION = Resource(
+    "aws:ec2/routeTableAssociation:RouteTableAssociation",
+    service="ec2",
+    id="AssociationId",
+    # A new table would give the association a new id, which an update can't: so it's replaced, and as a
+    # subnet has one table at a time, deleted first.
+    inputs=inputs("subnetId", "gatewayId", "routeTableId", replaces=True),
+    create=Call("AssociateRouteTable"),
+    read=_read_association,
+    delete=Call("DisassociateRouteTable", {"AssociationId": "{id}"}),
+    missing=["InvalidAssociationID.NotFound"],
+    delete_before_replace=True,
+)
+
+RESOURCES = [VPC, SUBNET, INTERNET_GATEWAY, EIP, NAT_GATEWAY, ROUTE_TABLE, ROUTE, ROUTE_TABLE_ASSOCIATION]
