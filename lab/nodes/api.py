@@ -53,6 +53,9 @@ class NodeSpec:
     """Kubernetes quantities: what the type would offer; a real node reports the machine's own."""
     memory: str = "8Gi"
     pods: int = 110
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """Further allocatable resources that are there from the start, such as {"hugepages-2Mi": "42242Mi"};
+    a real node reports the machine's own."""
     devices: Mapping[str, int] = field(default_factory=dict)
     """Extended resources, such as {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}. They appear
     on the node only once the device plugin of that resource runs on it."""
@@ -68,6 +71,15 @@ class AccessEntry:
     groups: Sequence[str] = ()
     policies: Sequence[tuple[str, Sequence[str]]] = ()
     """(policy name such as "AmazonEKSClusterAdminPolicy", namespaces; none means the whole cluster)."""
+
+
+def access_group(principal_arn: str) -> str:
+    """The Kubernetes group that stands for one access entry.
+
+    The token webhook puts a caller in it beside the entry's own groups, and the entry's policies are bound to it:
+    a username can be a pattern (…/{{SessionName}}), which no RBAC binding can name.
+    """
+    return f"shardyard:access-entry:{principal_arn}"
 
 
 class Runtime(Protocol):

@@ -1,0 +1,45 @@
+"""kwok plays the kubelet of every node that isn't real; one process a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab import processes
+from lab.nodes import programs
+from lab.nodes.control_plane import ADMIN_GROUP, STOP_SECONDS, ControlPlane
+from lab.nodes.files import ClusterFiles, write_kubeconfig
+from lab.nodes.node_object import FAKE
+
+STAGES = Path(__file__).parent / "stages/kwok.yaml"
+POD_NETWORK = "10.212.0.1/16"
+"""Addresses of pods that don't exist; apart from those of real pods."""
+LEASE_SECONDS = 120
+"""kwok renews at a quarter of it, within the controller manager's 50 s of grace. A thousand nodes with
+the kubelet's 40 s would keep one core busy with 100 renewals a second."""
+
+
+def start(plane: ControlPlane) -> None:
+    """Start kwok unless it runs."""
+    files = plane.files
+    name = files.process("kwok")
+    if processes.find(files.lab, name):
+        return
+    kubeconfig = write_kubeconfig(files, plane.authority, "kwok", "kwok", ADMIN_GROUP)
+    command: list[str | Path] = [
+        programs.find(files.lab, "kwok"),
+        f"--kubeconfig={kubeconfig}",
+        f"--config={STAGES}",
+        "--manage-all-nodes=false",
+        f"--manage-nodes-with-annotation-selector={'='.join(FAKE)}",
+        f"--node-lease-duration-seconds={LEASE_SECONDS}",
+        f"--cidr={POD_NETWORK}",
+        "--server-address=",
+        "--v=WARN",
+    ]
+    programs.spawn(files.lab, name, command, files.folder)
+
+
+def stop(files: ClusterFiles) -> None:
+    found = processes.find(files.lab, files.process("kwok"))
+    if found:
+        processes.stop(found, STOP_SECONDS)

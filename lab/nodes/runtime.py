@@ -1,0 +1,135 @@
+"""The emulator's Kubernetes: see `lab.nodes.api.Runtime` for what each call promises."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from lab.nodes import bridge, cleanup, control_plane, programs
+from lab.nodes.api import AccessEntry, ClusterEndpoint, ClusterSpec, NodeSpec
+from lab.nodes.cluster import Cluster
+from lab.nodes.control_plane import ControlPlane
+from lab.nodes.files import ClusterFiles, loopback
+from lab.nodes.real_node import RealNode
+from lab.settings import Lab
+
+log = logging.getLogger(__name__)
+
+
+class KubernetesRuntime:
+    """Clusters as processes of this machine. Where real nodes can't run, kwok plays those too."""
+
+    def __init__(self, lab: Lab, authenticate_url: str) -> None:
+        self._lab = lab
+        self._authenticate_url = authenticate_url
+        self.no_real_nodes = programs.why_no_real_nodes(lab)
+        """Why there are no real nodes here, or None."""
+        if self.no_real_nodes:
+            log.warning("all nodes are simulated: %s", self.no_real_nodes)
+        self._lock = threading.Lock()
+        """Guards what follows, and the bridge."""
+        self._clusters: dict[str, Cluster] = {}
+        self._slots: dict[str, int] = {}
+        self._numbers: set[int] = set()
+        self._creating: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def create_cluster(self, spec: ClusterSpec) -> ClusterEndpoint:
+        with self._creating[spec.name]:
+            with self._lock:
+                cluster = self._clusters.get(spec.name)
+            if cluster is None:
+                files = self._reserve(spec.name)
+                try:
+                    cluster = Cluster(control_plane.start(files, self._authenticate_url))
+                except Exception:
+                    control_plane.stop(files)
+                    shutil.rmtree(files.folder, ignore_errors=True)
+                    self._release(spec.name)
+                    raise
+                with self._lock:
+                    self._clusters[spec.name] = cluster
+        return self._endpoint(cluster.plane)
+
+    def delete_cluster(self, name: str) -> None:
+        with self._creating[name]:
+            with self._lock:
+                cluster = self._clusters.pop(name, None)
+            if cluster is not None:
+                self._free(cluster.stop())
+                self._release(name)
+
+    def add_nodes(self, cluster: str, nodes: Sequence[NodeSpec]) -> None:
+        target = self._cluster(cluster)
+        known = target.known()
+        new = [node for node in nodes if node.name not in known]
+        real = [node for node in new if node.real and not self.no_real_nodes]
+        target.add_fake([node for node in new if node not in real])
+        target.add_real([RealNode(target.plane, node, self._number()) for node in real])
+        target.wait_ready(node.name for node in nodes)
+
+    def remove_nodes(self, cluster: str, names: Sequence[str]) -> None:
+        self._free(self._cluster(cluster).remove(names))
+
+    def install_addon(self, cluster: str, name: str, version: str, values: Mapping[str, object]) -> None:
+        self._cluster(cluster).install_addon(name, version, values)
+
+    def remove_addon(self, cluster: str, name: str) -> None:
+        self._cluster(cluster).remove_addon(name)
+
+    def apply_access(self, cluster: str, entries: Sequence[AccessEntry]) -> None:
+        self._cluster(cluster).set_access(entries)
+
+    def shutdown(self) -> None:
+        with self._lock:
+            names = list(self._clusters)
+        for name in names:
+            try:
+                self.delete_cluster(name)
+            except Exception:
+                log.exception("cluster %s did not go cleanly", name)  # the others must go all the same
+
+    def _cluster(self, name: str) -> Cluster:
+        with self._lock:
+            try:
+                return self._clusters[name]
+            except KeyError:
+                raise LookupError(f"no cluster {name}") from None
+
+    def _reserve(self, name: str) -> ClusterFiles:
+        """Ports for a cluster, and the bridge if there can be real nodes."""
+        with self._lock:
+            if not self.no_real_nodes:
+                bridge.ensure(self._lab)
+            slot = next(n for n in range(len(self._slots) + 1) if n not in self._slots.values())
+            self._slots[name] = slot
+        address = loopback() if self.no_real_nodes else self._lab.gateway
+        return ClusterFiles(self._lab, name, slot, address)
+
+    def _release(self, name: str) -> None:
+        """Give the ports back; what all clusters share goes with the last one."""
+        with self._lock:
+            self._slots.pop(name, None)
+            if not self._slots:
+                cleanup.sweep(self._lab)
+
+    def _number(self) -> int:
+        """A free node number; it becomes part of the node's addresses."""
+        with self._lock:
+            free = (number for number in range(1, bridge.MAX_NODES) if number not in self._numbers)
+            number = next(free, None)
+            if number is None:
+                raise RuntimeError(f"more than {bridge.MAX_NODES - 1} real nodes")
+            self._numbers.add(number)
+            return number
+
+    def _free(self, nodes: Sequence[RealNode]) -> None:
+        with self._lock:
+            self._numbers -= {node.number for node in nodes}
+
+    def _endpoint(self, plane: ControlPlane) -> ClusterEndpoint:
+        authority = base64.b64encode(plane.authority.certificate.read_bytes()).decode()
+        return ClusterEndpoint(plane.files.url, authority, str(self._lab.service_network))
