@@ -12,14 +12,14 @@ from trainer import config
 TINY: dict[str, Any] = {
     "name": "tiny",
     "seed": 5,
-    "steps": 8,
+    "steps": 12,
     "model": {
         "vocabulary": 384, "hidden": 32, "layers": 2, "heads": 4, "kv_heads": 2, "feed_forward": 64, "sequence": 64,
     },
     "data": {"source": "python-documentation"},
     "batch": {"sequences": 8, "micro": 2},
     "precision": {"compute": "float32", "reduce": "float32"},
-    "optimiser": {"learning_rate": 5e-3},
+    "optimiser": {"learning_rate": 5e-3, "epsilon": 1e-6},
     "schedule": {"warmup": 2},
     "evaluate": {"sequences": 8},
     "metrics": {"every": 1, "port": None},

@@ -1,0 +1,90 @@
+"""Runs that many tests look at: each group of processes is started once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer import jobs
+from trainer import history
+
+PROJECT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
+
+
+def torchrun(processes: int, module: str, *arguments: str, launcher: str = "torch.distributed.run") -> list[str]:
+    return [
+        sys.executable, "-m", launcher, "--standalone", "--nproc-per-node", str(processes), "-m", module, *arguments,
+    ]  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """A job that a group ran."""
+
+    status: int
+    message: str
+    output: Path
+
+    @property
+    def history(self) -> history.History:
+        return history.read(self.output / "metrics.jsonl")
+
+    @property
+    def losses(self) -> list[float]:
+        return list(self.history.losses.values())
+
+    @property
+    def norms(self) -> list[float]:
+        return [facts["gradient_norm"] for facts in self.history.steps.values()]
+
+    def weights(self, step: int) -> dict[str, Any]:
+        """Of a checkpoint, by the converter that PyTorch brings: a reader that knows nothing of our program."""
+        import torch
+        from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+        whole = self.output / f"{step}.pt"
+        dcp_to_torch_save(self.output / "checkpoints" / f"step-{step:08d}", whole)
+        weights: dict[str, Any] = torch.load(whole, weights_only=False)["model"]
+        return weights
+
+
+Group = Callable[[int, dict[str, dict[str, Any]]], dict[str, Outcome]]
+
+
+@pytest.fixture(scope="session")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
+    """Run named jobs, each the tiny one with changes, in one group of so many processes.
+
+    A change `output` names another job of the group whose folder is used again.
+    """
+
+    def run(processes: int, changes: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
+        folder = tmp_path_factory.mktemp(f"group-{processes}")
+        outputs = {name: folder / str(change.get("output", name)) for name, change in changes.items()}
+        files = [
+            jobs.write(folder / f"{name}.yaml", outputs[name], **{key: value for key, value in change.items() if key != "output"})
+            for name, change in changes.items()
+        ]
+        listing = folder / "jobs.json"
+        listing.write_text(json.dumps([str(file) for file in files]))
+        done = subprocess.run(
+            torchrun(processes, "tests.trainer.group", str(listing)),
+            cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+        statuses = json.loads((folder / "jobs.rank0").read_text())
+        for rank in range(1, processes):
+            others = json.loads((folder / f"jobs.rank{rank}").read_text())
+            assert {k: v[0] for k, v in others.items()} == {k: v[0] for k, v in statuses.items()}, "ranks disagree"
+        return {name: Outcome(*statuses[name], outputs[name]) for name in changes}
+
+    return run

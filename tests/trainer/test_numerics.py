@@ -1,0 +1,83 @@
+"""Every strategy, precision, accumulation and number of processes against a plain one-process training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer import jobs
+from tests.trainer.conftest import Group, Outcome
+
+pytestmark = pytest.mark.processes
+
+FLOAT32_BOUND = 1e-5
+"""Relative, for losses, norms and weights: what another order of summation does in twelve steps."""
+BFLOAT16_LOSS_BOUND = 0.01
+"""Nats, for each loss: bfloat16 carries three digits, the loss is around five."""
+
+TWO: dict[str, dict[str, Any]] = {
+    "full": {},
+    "grad-op": {"parallel": {"strategy": "SHARD_GRAD_OP"}},
+    "no-shard": {"parallel": {"strategy": "NO_SHARD"}},
+    "one-pass": {"batch": {"micro": 4}},
+    "uneven": {"batch": {"micro": 3}},
+    "recompute": {"recompute": {"mode": "full"}},
+    "selective": {"recompute": {"mode": "selective", "every": 2}},
+    "offload": {"parallel": {"cpu_offload": True}},
+    "prefetch": {"parallel": {"prefetch": 2}},
+    "tied": {"model": {"tied_embeddings": True}},
+    "bfloat16": {"precision": {"compute": "bfloat16"}},
+    "bfloat16-all": {"precision": {"compute": "bfloat16", "reduce": "bfloat16"}},
+}
+FOUR: dict[str, dict[str, Any]] = {
+    "hybrid": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}},
+    "hybrid-accumulated": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}, "batch": {"micro": 1}},
+    "full-4": {},
+    "more-places-than-sequences": {"batch": {"micro": 3}},
+}
+CASES = [*TWO, *FOUR]
+
+
+@pytest.fixture(scope="session")
+def outcomes(group: Group) -> dict[str, Outcome]:
+    return group(2, TWO) | group(4, FOUR)
+
+
+@pytest.fixture(scope="session")
+def references(outcomes: dict[str, Outcome]) -> dict[bool, Any]:
+    """By whether the embeddings are tied."""
+    from tests.trainer import reference
+
+    data = outcomes["full"].output / "data"
+    return {
+        tied: reference.train(jobs.job(data, model={"tied_embeddings": tied}), data) for tied in (False, True)
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("bfloat16")])
+def test_float32_equals_the_plain_training(name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]) -> None:
+    outcome, plain = outcomes[name], references[name == "tied"]
+    assert outcome.status == 0
+    assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
+    assert outcome.norms == pytest.approx(plain.norms, rel=10 * FLOAT32_BOUND)
+    weights = outcome.weights(12)
+    assert set(weights) == set(plain.weights)
+    for key, value in plain.weights.items():
+        assert float((weights[key] - value).norm() / value.norm()) < FLOAT32_BOUND, key
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("bfloat16")])
+def test_bfloat16_stays_near_float32(name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]) -> None:
+    outcome, plain = outcomes[name], references[False]
+    assert outcome.status == 0
+    assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
+    assert outcome.losses != pytest.approx(plain.losses, rel=FLOAT32_BOUND), "bfloat16 was not used at all"
+    assert all(value.dtype == value.float().dtype for value in outcome.weights(12).values()), "master weights are float32"
+
+
+def test_the_loss_falls(references: dict[bool, Any]) -> None:
+    """Equality of curves says nothing if nothing is learnt."""
+    losses = references[False].losses
+    assert losses[-1] < losses[0] - 1.0
