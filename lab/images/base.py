@@ -1,0 +1,75 @@
+"""Debian's root folder for the base image, assembled by mmdebstrap from wherever this machine's apt gets Debian.
+
+The mirrors are this machine's own configuration; apt checks the archive's signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.settings import Lab
+from lab.toolchain import debian
+from lab.toolchain.commands import Commands
+
+SUITE = "bookworm"
+"""Debian 12: its python3 is 3.11, for which the trainer's packages are installed (bootstrap.PODS)."""
+PACKAGES = (
+    "ca-certificates",
+    "iproute2",  # `ip` and `ss` in a pod's shell
+    "libgomp1",  # torch and numpy
+    "libstdc++6",
+    "procps",  # `ps` and `top`
+    "python3",
+)
+LEFT_OUT = (
+    "/usr/share/doc/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+    "/usr/share/lintian/*",
+)
+KEPT = "/usr/share/doc/*/copyright"
+EPOCH = "1700000000"
+"""Every file's latest time: the same packages give the same bytes (SOURCE_DATE_EPOCH)."""
+
+
+def recipe() -> tuple[str, ...]:
+    """What decides the image's content, the archive's state of the day apart."""
+    return (SUITE, *PACKAGES, *LEFT_OUT, KEPT, EPOCH)
+
+
+def bookworm(sources: Iterable[debian.Source], codename: str) -> list[str]:
+    """sources.list lines for Debian 12 on the mirrors of `sources`, which may be those of another Debian release."""
+    lines = {
+        debian.Source(s.uri, s.suite.replace(codename, SUITE), ("main",), s.signed_by).line()
+        for s in sources
+        if s.suite.startswith(codename) and "backports" not in s.suite
+    }
+    return sorted(lines)
+
+
+def assemble(lab: Lab, target: Path, commands: Commands) -> None:
+    """Write the root folder as a tar file.
+
+    Raises ToolchainError if apt has no Debian or mmdebstrap fails.
+    """
+    codename, _ = debian.release()
+    listed = target.with_name("sources.list")
+    listed.write_text("\n".join(bookworm(debian.sources(commands), codename)) + "\n")
+    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    commands.run(
+        [
+            "mmdebstrap",
+            "--variant=essential",
+            "--mode=auto",
+            f"--include={','.join(PACKAGES)}",
+            *options,
+            f"--dpkgopt=path-include={KEPT}",
+            "--aptopt=Apt::Install-Recommends false",
+            SUITE,
+            target,
+            listed,
+        ],
+        {"SOURCE_DATE_EPOCH": EPOCH, "TMPDIR": str(target.parent), **debian.QUIET},
+    )

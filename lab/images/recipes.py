@@ -1,0 +1,95 @@
+"""The images: one entry each, with a Containerfile in recipes/.
+
+To add an image, add its Containerfile and an entry to IMAGES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.images import base
+from lab.settings import Lab
+from lab.toolchain import debian, stamps
+
+FOLDER = Path(__file__).resolve().parent / "recipes"
+LOCAL = "localhost"
+"""The host part of an image's name in buildah's storage; it is pushed under the registry's."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """`files` says what its Containerfile finds beside it: path there → path here."""
+
+    name: str
+    tag: str
+    needs: tuple[str, ...]
+    """Steps of the toolchain's plan that must be done before."""
+    files: Callable[[Lab], dict[str, Path]]
+    pushed: bool = True
+    assembled: tuple[str, ...] = field(default=())
+    """Instead of a file's content: the recipe of something that is made during the build."""
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition("/")[2]
+
+    @property
+    def local(self) -> str:
+        """Its name in buildah's storage."""
+        return f"{LOCAL}/{self.name}:{self.tag}"
+
+    @property
+    def containerfile(self) -> Path:
+        return FOLDER / f"{self.short}.Containerfile"
+
+    @property
+    def step(self) -> str:
+        return f"image:{self.short}"
+
+    def inputs(self, lab: Lab) -> str:
+        """A digest of all that goes into it. Raises FileNotFoundError if a file is not there yet."""
+        parts = [self.containerfile.read_text(), *self.assembled]
+        for path, source in sorted(self.files(lab).items()):
+            parts += [
+                path,
+                stamps.folder_digest(source) if source.is_dir() else stamps.known_digest(lab, source),
+            ]
+        return stamps.digest(parts)
+
+
+def _binary(name: str) -> Callable[[Lab], dict[str, Path]]:
+    return lambda lab: {name: (lab.bin / name).resolve()}
+
+
+def _prometheus(lab: Lab) -> dict[str, Path]:
+    unpacked = debian.root(lab)
+    paths = (
+        "usr/bin/prometheus",
+        "usr/share/prometheus",
+        "usr/share/javascript",
+        "usr/share/fonts-glyphicons",
+    )
+    return {"prometheus.yml": FOLDER / "prometheus.yml"} | {path: unpacked / path for path in paths}
+
+
+BASE = Image(
+    "shardyard/base",
+    "debian-12",
+    needs=("tools",),
+    files=lambda lab: {},
+    pushed=False,
+    assembled=base.recipe(),
+)
+IMAGES = (
+    BASE,
+    Image("lab/pause", "1", ("tools", "build:node-plugins"), _binary("node-plugins")),
+    Image("lab/nvidia-device-plugin", "1", ("tools", "build:node-plugins"), _binary("node-plugins")),
+    Image("lab/efa-device-plugin", "1", ("tools", "build:node-plugins"), _binary("node-plugins")),
+    Image(
+        "lab/training-operator", "v1.8.1", ("tools", "build:training-operator"), _binary("training-operator")
+    ),
+    Image("lab/coredns", "v1.15.0", ("tools", "build:coredns"), _binary("coredns")),
+    Image("lab/prometheus", "v2.42.0", ("debian", BASE.step), _prometheus, assembled=base.recipe()),
+)
