@@ -18,6 +18,7 @@ MODULES = (
     "ec2.placement_groups",
     "ec2.quotas",
     "ec2.resource_groups",
+    "ecr.images",
     "eks.access",
     "eks.access_policies",
     "eks.addon_catalog",
@@ -29,6 +30,8 @@ MODULES = (
     "eks.tags",
     "eks.updates",
     "eks.versions",
+    "fsx.associations",
+    "fsx.file_systems",
 )
 
 
