@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import deque
@@ -31,7 +30,6 @@ SIGNING_NAMES = {
 SECRETS = {"SecretString", "SecretBinary", "Plaintext", "Password", "SecretAccessKey"}
 _CREDENTIAL = re.compile(r"Credential=([A-Z0-9]+)/\d{8}/([a-z0-9-]*)/([a-z0-9-]+)/aws4_request")
 _PRESIGNED = re.compile(r"X-Amz-Credential=([A-Z0-9]+)%2F\d{8}%2F([a-z0-9-]*)%2F([a-z0-9-]+)%2Faws4_request")
-_XML_CODE = re.compile(rb"<Code>([^<]+)</Code>")
 
 
 @dataclass(frozen=True)
@@ -98,19 +96,6 @@ def _parameters(operation: OperationModel, protocol: str, request: Request, path
         }
     )
     return {**path, **parsed}
-
-
-def error_code(headers: list[tuple[str, str]], body: bytes) -> str:
-    """The code of an error answer, whatever the protocol; empty if it names none."""
-    for name, value in headers:
-        if name.lower() == "x-amzn-errortype":
-            return value.split(":")[0].split("#")[-1]
-    if match := _XML_CODE.search(body):
-        return match[1].decode()
-    try:
-        return str(json.loads(body).get("__type", "")).split("#")[-1]
-    except (ValueError, AttributeError):
-        return ""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from moto.core.serialize import get_serializer_class
-
-from lab.aws.actions import refuse
 from lab.aws.calls import Asked
+from lab.aws.errors import Answer, error_answer
 
 THROTTLING = {"ec2": "RequestLimitExceeded", "s3": "SlowDown"}
 """The code that a service throttles with, where it isn't ThrottlingException."""
@@ -55,8 +53,8 @@ class Faults:
         with self._lock:
             return [asdict(fault) for fault in self._faults]
 
-    def meet(self, asked: Asked) -> tuple[int, dict[str, str], bytes] | None:
-        """Wait if a fault says so; returns the error answer (status, headers, body) if it has one."""
+    def meet(self, asked: Asked) -> Answer | None:
+        """Wait if a fault says so; returns the error answer if it has one."""
         with self._lock:
             fault = next((fault for fault in self._faults if fault.hits(asked)), None)
             if fault is None:
@@ -67,13 +65,8 @@ class Faults:
         return _answer(asked, fault) if fault.error else None
 
 
-def _answer(asked: Asked, fault: Fault) -> tuple[int, dict[str, str], bytes] | None:
-    if asked.model is None or asked.operation is None:
-        return None
-    throttle = fault.error == "throttle"
-    code = THROTTLING.get(asked.service, "ThrottlingException") if throttle else fault.error
-    serializer = get_serializer_class(asked.model.service_name, asked.protocol)(operation_model=asked.operation)
-    answer = serializer.serialize(refuse(code, fault.message))
-    body = answer["body"]
-    status = 503 if throttle and code in THROTTLING.values() else fault.status
-    return status, dict(answer["headers"]), body.encode() if isinstance(body, str) else body
+def _answer(asked: Asked, fault: Fault) -> Answer:
+    if fault.error != "throttle":
+        return error_answer(asked, fault.error, fault.message, fault.status)
+    code = THROTTLING.get(asked.service, "ThrottlingException")
+    return error_answer(asked, code, fault.message, 503 if asked.service in THROTTLING else 400)

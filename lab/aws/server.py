@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from http import HTTPStatus
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from lab.aws.calls import CallLog, error_code, identify
+from lab.aws.calls import Asked, CallLog, identify
 from lab.aws.console import Console
+from lab.aws.errors import Answer, error_answer, error_code
 from lab.aws.faults import Faults
 from lab.aws.world import World
 from lab.settings import LOOPBACK
@@ -38,8 +38,7 @@ class Emulator:
         if environ["PATH_INFO"].startswith("/_lab/"):
             return self.console(environ, start_response)
         asked = identify(environ)
-        answer = self.faults.meet(asked) if asked else None
-        status, headers, body = answer_as_wsgi(answer) if answer else self._ask_moto(environ)
+        status, headers, body = (self.faults.meet(asked) if asked else None) or self._answer(environ, asked)
         if asked:
             code = int(status.split()[0])
             failure = error_code(headers, body) if code >= 400 else ""
@@ -48,7 +47,18 @@ class Emulator:
         start_response(status, headers)
         return [body]
 
-    def _ask_moto(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+    def _answer(self, environ: dict[str, Any], asked: Asked | None) -> Answer:
+        """What moto says; a call that it doesn't have, or that breaks it, is an error and no HTML page."""
+        try:
+            return self._ask_moto(environ)
+        except NotImplementedError as error:
+            log.warning("%s", error)
+            return error_answer(asked, "NotImplemented", f"This lab's AWS can't do that: {error}", 501)
+        except Exception as error:
+            log.exception("%s", asked)
+            return error_answer(asked, "InternalFailure", f"The lab's AWS failed: {error!r}", 500)
+
+    def _ask_moto(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], _failure: Any = None) -> None:
@@ -58,12 +68,6 @@ class Emulator:
             body = b"".join(self.moto(environ, start))
         self.world.run_before_reply()
         return started[0], started[1], body
-
-
-def answer_as_wsgi(answer: tuple[int, dict[str, str], bytes]) -> tuple[str, list[tuple[str, str]], bytes]:
-    status, headers, body = answer
-    kept = [(name, str(value)) for name, value in headers.items()]
-    return f"{status} {HTTPStatus(status).phrase}", kept, body
 
 
 class _Handler(MotoRequestHandler):  # type: ignore[misc]

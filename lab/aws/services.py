@@ -8,6 +8,7 @@ from moto.eks.responses import EKSResponse
 from moto.eks.urls import url_paths as eks_urls
 
 MODULES = (
+    "budgets",
     "ec2.capacity_reservations",
     "ec2.dependencies",
     "ec2.endpoints",
@@ -18,12 +19,14 @@ MODULES = (
     "ec2.placement_groups",
     "ec2.quotas",
     "ec2.resource_groups",
+    "ec2.subnets",
     "ecr.images",
     "eks.access",
     "eks.access_policies",
     "eks.addon_catalog",
     "eks.addons",
     "eks.clusters",
+    "eks.images",
     "eks.nodegroups",
     "eks.pod_identity",
     "eks.scaling",
@@ -32,6 +35,7 @@ MODULES = (
     "eks.versions",
     "fsx.associations",
     "fsx.file_systems",
+    "logs",
 )
 
 

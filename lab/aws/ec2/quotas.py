@@ -19,13 +19,20 @@ VCPU_QUOTAS = {
 """By quota code: its name and the first letters of the instance families that it covers."""
 DEFAULT_VCPUS = 192 * 1024
 """Room for 1,024 p5.48xlarge."""
+OTHER_QUOTAS = {
+    "L-0263D0A3": ("ec2", "EC2-VPC Elastic IPs", 5),
+    "L-F678F1CE": ("vpc", "VPCs per Region", 5),
+    "L-FE5A380F": ("vpc", "NAT gateways per Availability Zone", 5),
+    "L-1194D53C": ("eks", "Clusters", 100),
+}
+"""By quota code: service, name and AWS's default; told, but not enforced."""
 
 
 @dataclass
 class Quotas:
     """What `POST /_lab/quotas` set, by quota code."""
 
-    vcpus: dict[str, int] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
 
 
 def quota_of(type_name: str) -> str:
@@ -34,7 +41,7 @@ def quota_of(type_name: str) -> str:
 
 
 def limit(world: World, region: str, code: str) -> int:
-    return world.state(Quotas, region).vcpus.get(code, DEFAULT_VCPUS)
+    return world.state(Quotas, region).values.get(code, DEFAULT_VCPUS)
 
 
 def in_use(world: World, ec2: EC2Backend, code: str) -> int:
@@ -69,26 +76,36 @@ def check_quota(world: World, ec2: EC2Backend, facts: InstanceType, count: int) 
 
 
 def _described(call: Call, code: str) -> dict[str, Any]:
+    if code in VCPU_QUOTAS:
+        service, name, default = "ec2", VCPU_QUOTAS[code][0], DEFAULT_VCPUS
+    else:
+        service, name, default = OTHER_QUOTAS[code]
     return {
-        "ServiceCode": "ec2",
-        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
-        "QuotaArn": call.arn("servicequotas", f"ec2/{code}"),
+        "ServiceCode": service,
+        "ServiceName": service,
+        "QuotaArn": call.arn("servicequotas", f"{service}/{code}"),
         "QuotaCode": code,
-        "QuotaName": VCPU_QUOTAS[code][0],
-        "Value": float(limit(call.world, call.region, code)),
+        "QuotaName": name,
+        "Value": float(call.world.state(Quotas, call.region).values.get(code, default)),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,
     }
 
 
+def _of_service(call: Call) -> dict[str, dict[str, Any]]:
+    found = {code: _described(call, code) for code in [*VCPU_QUOTAS, *OTHER_QUOTAS]}
+    return {code: one for code, one in found.items() if one["ServiceCode"] == call["ServiceCode"]}
+
+
 @action("servicequotas", "GetServiceQuota")
 def get_service_quota(call: Call) -> dict[str, Any]:
-    if call["ServiceCode"] != "ec2" or call["QuotaCode"] not in VCPU_QUOTAS:
+    found = _of_service(call).get(call["QuotaCode"])
+    if found is None:
         raise refuse("NoSuchResourceException", "The request failed because the specified quota does not exist.")
-    return {"Quota": _described(call, call["QuotaCode"])}
+    return {"Quota": found}
 
 
 @action("servicequotas", "ListServiceQuotas")
 def list_service_quotas(call: Call) -> dict[str, Any]:
-    return {"Quotas": [_described(call, code) for code in VCPU_QUOTAS] if call["ServiceCode"] == "ec2" else []}
+    return {"Quotas": list(_of_service(call).values())}

@@ -11,6 +11,7 @@ from lab.aws.ec2.tags import backend
 from lab.aws.eks import node_workers
 from lab.aws.eks.access import apply_access, new_entry
 from lab.aws.eks.checks import check_role
+from lab.aws.eks.images import release
 from lab.aws.eks.nodegroup_rules import AMI_TYPES, check_scaling, check_sources, check_taints
 from lab.aws.eks.state import Cluster, Nodegroup, Update, active_cluster, find_cluster, find_nodegroup, now
 
@@ -82,7 +83,7 @@ def create_nodegroup(call: Call) -> dict[str, Any]:
         name=name,
         arn=call.arn("eks", f"nodegroup/{cluster.name}/{name}/{uuid4()}"),
         version=version,
-        release_version=data.get("ImageId") or call.get("releaseVersion") or f"{version}.4-20260901",
+        release_version=data.get("ImageId") or call.get("releaseVersion") or release(version),
         role_arn=call["nodeRole"],
         subnets=list(call["subnets"]),
         ami_type=ami_type,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from moto.core.exceptions import ServiceException
@@ -11,6 +10,7 @@ from moto.ec2.models.instances import Instance
 
 from lab.aws.ec2.instance_types import InstanceType, instance_type, interfaces_of_card
 from lab.aws.ec2.launch import EFA, launch, template_data
+from lab.aws.eks.images import image_id
 from lab.aws.eks.state import Cluster, Nodegroup
 from lab.aws.world import World
 from lab.nodes.api import NodeSpec, Taint
@@ -71,9 +71,7 @@ def _with_groups(data: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
 
 
 def _image(group: Nodegroup) -> str:
-    """An image id that stays the same for the same AMI type and release."""
-    digest = hashlib.sha256(f"{group.ami_type} {group.release_version}".encode()).hexdigest()
-    return f"ami-{digest[:17]}"
+    return group.release_version if group.ami_type == "CUSTOM" else image_id(group.ami_type, group.release_version)
 
 
 def _tags(cluster: Cluster, group: Nodegroup) -> dict[str, str]:
