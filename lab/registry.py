@@ -6,14 +6,16 @@ processes on one folder, because the program takes one address and nothing of th
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import secrets
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 from lab import processes
 from lab.settings import LOOPBACK, Lab
@@ -67,10 +69,10 @@ def stop(lab: Lab) -> None:
 def healthy(lab: Lab, address: str = LOOPBACK) -> bool:
     """Whether the registry answers on that address."""
     try:
-        with _open(lab, "GET", "", address, seconds=2) as response:
-            return int(response.status) == 200
-    except OSError:
+        ask(lab, "GET", "/v2/", address=address, seconds=2)
+    except ToolchainError:
         return False
+    return True
 
 
 def digest(lab: Lab, name: str, reference: str) -> str | None:
@@ -79,16 +81,46 @@ def digest(lab: Lab, name: str, reference: str) -> str | None:
     Raises ToolchainError if the registry can't be asked.
     """
     try:
-        with _open(lab, "HEAD", f"{name}/manifests/{reference}") as response:
-            return str(response.headers["Docker-Content-Digest"])
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise ToolchainError(f"the image registry on {lab.registry} answers {error}") from error
-    except OSError as error:
+        headers = ask(lab, "HEAD", f"/v2/{name}/manifests/{reference}", headers={"Accept": MANIFESTS})
+    except Missing:
+        return None
+    return headers["Docker-Content-Digest"]
+
+
+class Missing(ToolchainError):
+    """The registry has no such thing."""
+
+
+def ask(
+    lab: Lab,
+    method: str,
+    path: str,
+    body: bytes | IO[bytes] | None = None,
+    headers: Mapping[str, str] | None = None,
+    address: str = LOOPBACK,
+    seconds: float = 60,
+) -> Mapping[str, str]:
+    """One request, straight to the registry whatever proxies are configured. Returns the answer's headers.
+
+    Raises Missing for 404, ToolchainError for any other error.
+    """
+    connection = http.client.HTTPConnection(address, lab.registry_port, timeout=seconds)
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        message = f"the image registry on {lab.registry} doesn't answer ({error!r}); its log: {_log(lab)}"
+        raise ToolchainError(message) from error
+    finally:
+        connection.close()
+    if answer.status == 404:
+        raise Missing(f"{path}: not in the image registry on {lab.registry}")
+    if answer.status >= 400:
         raise ToolchainError(
-            f"the image registry on {lab.registry} doesn't answer ({error}); its log: {_log(lab)}"
-        ) from error
+            f"the image registry on {lab.registry} answers {answer.status} to {method} {path}: {text}"
+        )
+    return dict(answer.headers.items())
 
 
 def collect_garbage(lab: Lab) -> None:
@@ -130,7 +162,7 @@ def configuration(storage: Path, address: str, port: int) -> dict[str, object]:
             "delete": {"enabled": True},
             "maintenance": {"uploadpurging": {"enabled": False}},
         },
-        "http": {"addr": f"{address}:{port}", "headers": {"X-Content-Type-Options": ["nosniff"]}},
+        "http": {"addr": f"{address}:{port}", "secret": secrets.token_hex()},  # signs the steps of an upload
     }
 
 
@@ -150,15 +182,6 @@ def _program(lab: Lab) -> list[str | Path]:
         raise ToolchainError(f"{program} is missing: `make up` unpacks it from Debian's package")
     unset = [part for name in sorted(os.environ) if name.startswith("REGISTRY_") for part in ("-u", name)]
     return ["env", *unset, program]
-
-
-def _open(
-    lab: Lab, method: str, path: str, address: str = LOOPBACK, seconds: float = 10
-) -> urllib.request._UrlopenRet:
-    """Ask the registry, never through a proxy."""
-    request = urllib.request.Request(f"http://{address}:{lab.registry_port}/v2/{path}", method=method)
-    request.add_header("Accept", MANIFESTS)
-    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=seconds)
 
 
 def _free(address: str, port: int) -> bool:

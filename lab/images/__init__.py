@@ -30,6 +30,6 @@ def push(lab: Lab) -> None:
 
     Raises ToolchainError if an image was not built or a push fails.
     """
-    from lab.images.push import push as carry_out
+    from lab.images.upload import upload
 
-    carry_out(lab)
+    upload(lab)

@@ -40,6 +40,8 @@ def _is_fresh(lab: Lab, image: Image, there: dict[str, str]) -> bool:
     stamp = stamps.read(lab, _stamp(image))
     if stamp is None or there.get(image.local) != stamp.facts.get("id"):
         return False
+    if image.pushed and not (exported(lab, image) / "manifest.json").exists():
+        return False
     try:
         return stamp.inputs == image.inputs(lab)
     except FileNotFoundError:
@@ -68,6 +70,8 @@ def build(lab: Lab, image: Image, commands: Commands) -> bool:
     command += ["--timestamp", base.EPOCH, "--label", f"{LABEL}={inputs}", "--iidfile", identity]
     commands.run([*command, "-t", image.local, "-f", image.containerfile, context])
     made = _identity(identity.read_text())
+    if image.pushed:
+        _export(lab, image, commands)
     stamps.Stamp(inputs, facts={"id": made}).write(lab, _stamp(image))
     identity.unlink()
     shutil.rmtree(context)
@@ -82,6 +86,21 @@ def build(lab: Lab, image: Image, commands: Commands) -> bool:
 def _identity(text: str) -> str:
     """buildah writes an image's id with and without the name of its algorithm."""
     return text.strip().removeprefix("sha256:")
+
+
+def exported(lab: Lab, image: Image) -> Path:
+    """Where its manifest and its layers lie (not compressed), ready for `upload`."""
+    return lab.cache / "images" / image.short
+
+
+def _export(lab: Lab, image: Image, commands: Commands) -> None:
+    target = exported(lab, image)
+    temporary = target.with_name(f".{target.name}.new")
+    for folder in (temporary, target):
+        shutil.rmtree(folder, ignore_errors=True)
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    commands.run([storage.buildah(lab), "push", "--disable-compression", image.local, f"dir:{temporary}"])
+    temporary.rename(target)
 
 
 def _place(source: Path, target: Path) -> None:

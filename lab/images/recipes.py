@@ -65,13 +65,8 @@ def _binary(name: str) -> Callable[[Lab], dict[str, Path]]:
 
 def _prometheus(lab: Lab) -> dict[str, Path]:
     unpacked = debian.root(lab)
-    paths = (
-        "usr/bin/prometheus",
-        "usr/share/prometheus",
-        "usr/share/javascript",
-        "usr/share/fonts-glyphicons",
-    )
-    return {"prometheus.yml": FOLDER / "prometheus.yml"} | {path: unpacked / path for path in paths}
+    there = {path: unpacked / path for path in ("usr/bin/prometheus", "usr/share")}
+    return {"prometheus.yml": FOLDER / "prometheus.yml"} | there
 
 
 BASE = Image(

@@ -66,6 +66,10 @@ def prepare(lab: Lab) -> None:
     _forget_mounts_before_boot(home)
     for name, text in (("policy.json", POLICY), ("registries.conf", REGISTRIES), ("containers.conf", "")):
         _write(home / name, text)
+    if not (
+        home / "auth.json"
+    ).exists():  # buildah refuses to run when the file that it is told of isn't there
+        _write(home / "auth.json", "{}\n", mode=0o600)
     quoted = {"folder": shlex.quote(str(home)), "buildah": shlex.quote(str(program))}
     lab.bin.mkdir(parents=True, exist_ok=True)
     _write(buildah(lab), WRAPPER.format(**quoted), mode=0o755)

@@ -50,11 +50,16 @@ class _State:
     total: int = 0
     note: str = ""
 
-    def fraction(self) -> float:
-        """How much of it is done. A build ends with a link that compiles no package: hence not quite 1."""
+    def fraction(self, weight: float, now: float) -> float:
+        """How much of it is done. Never quite 1: a build ends with a link, which compiles no package.
+
+        A step that counts nothing is taken to keep one core busy for its weight.
+        """
         if self.ended is not None:
             return 1.0
-        return min(self.done / self.total, 1.0) * 0.95 if self.total else 0.0
+        if self.total:
+            return min(self.done / self.total, 1.0) * 0.95
+        return min((now - self.began) / weight, 0.9) if self.began is not None else 0.0
 
 
 @dataclass
@@ -122,8 +127,9 @@ class Progress:
         self.console.print(Text(line), soft_wrap=True)
 
     def _left(self) -> str:
-        done = sum(step.weight * self._states[step.name].fraction() for step in self.steps)
-        return f"about {duration(self._estimate.remaining(done, time.monotonic()))} left"
+        now = time.monotonic()
+        done = sum(step.weight * self._states[step.name].fraction(step.weight, now) for step in self.steps)
+        return f"about {duration(self._estimate.remaining(done, now))} left"
 
     def _tick(self) -> None:
         while not self._closing.wait(1.0):
