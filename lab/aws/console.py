@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,10 +13,14 @@ from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from lab.aws.calls import CallLog
+from lab.aws.ec2.capacity import FreeCapacity
+from lab.aws.ec2.quotas import Quotas
+from lab.aws.eks.authentication import review
 from lab.aws.faults import Faults
 from lab.aws.sweep import resources
 from lab.aws.world import World
 
+log = logging.getLogger(__name__)
 Endpoint = Callable[..., Any]
 
 
@@ -30,6 +36,10 @@ class Console:
                 Rule("/_lab/health", methods=["GET"], endpoint=self.health),
                 Rule("/_lab/calls", methods=["GET"], endpoint=self.list_calls),
                 Rule("/_lab/resources", methods=["GET"], endpoint=self.list_resources),
+                Rule("/_lab/authenticate", methods=["POST"], endpoint=self.authenticate),
+                Rule("/_lab/authenticate/<cluster>", methods=["POST"], endpoint=self.authenticate),
+                Rule("/_lab/capacity", methods=["POST"], endpoint=self.set_capacity),
+                Rule("/_lab/quotas", methods=["POST"], endpoint=self.set_quota),
                 Rule("/_lab/faults", methods=["GET"], endpoint=self.list_faults),
                 Rule("/_lab/faults", methods=["POST"], endpoint=self.add_fault),
                 Rule("/_lab/faults", methods=["DELETE"], endpoint=self.clear_faults),
@@ -45,8 +55,8 @@ class Console:
             response = _json({"error": f"nothing at {request.path}"}, 404)
         except HTTPException as error:
             response = error
-        except (TypeError, ValueError) as error:
-            response = _json({"error": str(error)}, 400)
+        except (KeyError, TypeError, ValueError) as error:
+            response = _json({"error": repr(error)}, 400)
         return response(environ, start_response)  # type: ignore[no-any-return]
 
     def health(self, _: Request) -> Any:
@@ -59,6 +69,29 @@ class Console:
     def list_resources(self, _: Request) -> Any:
         with self.world.lock:
             return resources(self.world)
+
+    def authenticate(self, request: Request, cluster: str | None = None) -> Any:
+        """The TokenReview webhook of the API server of that cluster."""
+        answer = review(self.world, request.get_json(), cluster)
+        if error := answer["status"].get("error"):
+            log.info("token refused: %s", error)
+        return answer
+
+    def set_capacity(self, request: Request) -> Any:
+        """Instances outside reservations: {"region", "zone", "type", "instances"}."""
+        given = request.get_json()
+        with self.world.lock:
+            free = self.world.state(FreeCapacity, given["region"]).instances
+            free[given["zone"], given["type"]] = int(given["instances"])
+            return [{"zone": zone, "type": name, "instances": count} for (zone, name), count in free.items()]
+
+    def set_quota(self, request: Request) -> Any:
+        """A service quota's value: {"region", "code", "value"}."""
+        given = request.get_json()
+        with self.world.lock:
+            values = self.world.state(Quotas, given["region"]).values
+            values[given["code"]] = int(given["value"])
+            return values
 
     def list_faults(self, _: Request) -> Any:
         return self.faults.list()
@@ -73,6 +106,4 @@ class Console:
 
 
 def _json(content: Any, status: int = 200) -> Response:
-    import json
-
     return Response(json.dumps(content), status=status, mimetype="application/json")

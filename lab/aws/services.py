@@ -26,6 +26,7 @@ MODULES = (
     "eks.addon_catalog",
     "eks.addons",
     "eks.clusters",
+    "eks.fargate",
     "eks.images",
     "eks.nodegroups",
     "eks.pod_identity",
