@@ -10,7 +10,7 @@ help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
 
 venv:
-	@$(PYTHON) lab/bootstrap.py
+	@$(PYTHON) -m lab.bootstrap
 
 up: venv ## bring up the local stack (AWS emulator, Kubernetes, training) and train on it
 	@$(VENV) -m lab up
@@ -22,7 +22,7 @@ status: venv ## what runs, and how far the job is
 	@$(VENV) -m lab status
 
 env: ## print exports: eval "$$(make env)", then pulumi, kubectl, aws and promtool talk to the local stack
-	@$(PYTHON) lab/bootstrap.py >&2
+	@$(PYTHON) -m lab.bootstrap >&2
 	@$(VENV) -m lab env
 
 check: venv ## lint, types and the fast tests (under two minutes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -62,29 +63,29 @@ def state(lab: Lab, job: Job) -> str:
 
 def line(job: Job, condition: str) -> str:
     """`step 40/200  loss 2.113  5,310 tokens/s`, or what the cluster is doing until there is a step."""
-    record = last_record(job.metrics)
-    if record is None:
+    records = events(job.metrics)
+    steps = [record for record in records if record.get("event") == "step"]
+    if not steps:
         return f"job {job.name}: {condition.lower()}, no step yet"
-    parts = [f"step {record['step']}/{record.get('steps', '?')}", f"loss {record['loss']:.3f}"]
-    if record.get("tokens_per_second"):
-        parts.append(f"{record['tokens_per_second']:,.0f} tokens/s")
-    return f"job {job.name}: " + "  ".join(parts)
+    total = next((record["steps"] for record in reversed(records) if record.get("event") == "start"), "?")
+    last = steps[-1]
+    return (
+        f"job {job.name}: step {last['step']}/{total}  loss {last['loss']:.3f}  "
+        f"{last['tokens_per_second']:,.0f} tokens/s"
+    )
 
 
-def last_record(metrics: Path) -> dict[str, Any] | None:
-    """The last complete training line of metrics.jsonl."""
+def events(metrics: Path) -> list[dict[str, Any]]:
+    """What the leader wrote to metrics.jsonl so far, without a line that it is in the middle of."""
     try:
         lines = metrics.read_text().splitlines()
     except OSError:
-        return None
-    for text in reversed(lines[-20:]):
-        try:
-            record: dict[str, Any] = json.loads(text)
-        except ValueError:
-            continue  # its writer is in the middle of it
-        if "loss" in record and "step" in record:
-            return record
-    return None
+        return []
+    found = []
+    for text in lines:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(text))
+    return found
 
 
 def explain(lab: Lab, job: Job) -> str:

@@ -38,7 +38,7 @@ def status(lab: Lab) -> dict[str, Any]:
         found["nodes"] = _nodes(lab)
         if job:
             condition = jobs.state(lab, job)
-            found["job"] = {"name": job.name, "state": condition, "last": jobs.last_record(job.metrics)}
+            found["job"] = {"name": job.name, "state": condition, "progress": jobs.line(job, condition)}
     return found
 
 
@@ -65,4 +65,4 @@ def show(found: dict[str, Any], console: Console) -> None:
         console.print(node)
     job = found.get("job")
     if job:
-        console.print(f"job {job['name']}: {job['state']}, last step {job['last']}")
+        console.print(f"{job['progress']} ({job['state'].lower()})")

@@ -65,11 +65,10 @@ def up(lab: Lab, console: Console) -> Report:
 
 def job_of(lab: Lab, outputs: dict[str, Any]) -> jobs.Job | None:
     """The stack's training job, its files found in the folder that stands for FSx."""
-    if not outputs.get("job"):
+    name = next(iter(outputs.get("jobs") or {}), None)
+    if name is None:
         return None
-    details = outputs["job"]
-    folder = lab.file_systems / details["fileSystemId"] / "jobs" / details["name"]
-    return jobs.Job(details["name"], details["namespace"], folder)
+    return jobs.Job(name, outputs["namespace"], lab.file_systems / outputs["fileSystemId"] / "jobs" / name)
 
 
 def _stack_problems() -> list[str]:
@@ -155,12 +154,13 @@ class _EveryFewSeconds:
 
 
 def _draw(lab: Lab, job: jobs.Job) -> str | None:
-    from trainer.plot import plot
+    from trainer import history, plot
 
     if not job.metrics.exists():
         return None
     picture = PROJECT / "out" / f"loss-{lab.name}.png"
     picture.parent.mkdir(exist_ok=True)
     if not picture.exists() or picture.stat().st_mtime < job.metrics.stat().st_mtime:
-        plot(job.metrics, picture)
+        run = history.read(job.metrics)
+        plot.draw(run, plot.caption(run, job.name), picture)
     return str(Path(picture).relative_to(Path.cwd())) if picture.is_relative_to(Path.cwd()) else str(picture)

@@ -21,6 +21,7 @@ from lab import processes
 from lab.cli import world
 from lab.cli.down import sweep
 from lab.cli.errors import LabError
+from lab.cli.job import events
 from lab.cli.up import job_of
 from lab.nodes import cleanup
 from tests.lifecycle.conftest import PROJECT, Driver
@@ -83,10 +84,9 @@ def test_up_recovers_creates_and_trains(up: dict[str, Any]) -> None:
 
 
 def test_the_loss_falls_well_below_the_unigram_entropy(job: Any) -> None:
-    records = [json.loads(line) for line in job.metrics.read_text().splitlines()]
-    losses = [record["loss"] for record in records if "loss" in record]
-    summary = json.loads((job.folder / "summary.json").read_text())
-    entropy = summary["unigram_entropy"]
+    records = events(job.metrics)
+    losses = [record["loss"] for record in records if record["event"] == "step"]
+    entropy = records[0]["unigram_entropy"]
     assert 2.0 < entropy < math.log(256), "bytes of English text, in nats"
     assert losses[0] > entropy
     assert losses[-1] < 0.8 * entropy
@@ -158,7 +158,7 @@ def test_tokens_go_through_access_entries(driver: Driver, up: dict[str, Any]) ->
     """A viewer may look and not touch; a stranger may do nothing."""
     roles = {role["RoleName"]: role["Arn"] for role in driver.client("iam").list_roles()["Roles"]}
     viewer = next(arn for name, arn in roles.items() if "viewer" in name)
-    cluster = up["outputs"]["clusterName"]
+    cluster = up["outputs"]["cluster"]
     assert _as_role(driver, cluster, viewer, "get pods -n training").returncode == 0
     assert _as_role(driver, cluster, viewer, "delete pod -n training --all").returncode != 0
     stranger = driver.client("iam").create_role(RoleName="stranger", AssumeRolePolicyDocument=_TRUST)["Role"][
@@ -206,8 +206,8 @@ def test_refresh_sees_no_drift_and_then_the_drift_that_there_is(driver: Driver, 
 
 def test_a_lost_worker_ends_in_a_finished_job_with_a_continuous_curve(driver: Driver, job: Any) -> None:
     """A copy of the stack's own job, made with kubectl; one of its pods is deleted once it has a checkpoint."""
-    copy = _copy_of(driver, job, "llama-recovers")
-    driver.shell(f"kubectl apply -f - <<'EOF'\n{json.dumps(copy)}\nEOF")
+    copies = _copy_of(driver, job, "llama-recovers")
+    driver.shell(f"kubectl apply -f - <<'EOF'\n{json.dumps(copies)}\nEOF")
     folder = job.folder.parent / "llama-recovers"
     _wait_for(lambda: list(folder.glob("checkpoints/step-*")), 180, "no checkpoint appeared")
     driver.kubectl(f"delete pod -n {job.namespace} llama-recovers-worker-1 --wait=false")
@@ -228,20 +228,24 @@ def test_a_lost_worker_ends_in_a_finished_job_with_a_continuous_curve(driver: Dr
         assert max(losses) - min(losses) < 1e-3, (
             f"step {step} came out differently after the restart: {losses}"
         )
-    driver.kubectl(f"delete pytorchjob -n {job.namespace} llama-recovers")
+    driver.kubectl(
+        f"delete pytorchjob,configmap -n {job.namespace} llama-recovers llama-recovers-config --ignore-not-found"
+    )
 
 
 def _copy_of(driver: Driver, job: Any, name: str) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(
-        driver.kubectl(f"get pytorchjob -n {job.namespace} {job.name} -o json")
-    )
-    text = json.dumps(manifest["spec"]).replace(job.name, name)
-    return {
-        "apiVersion": manifest["apiVersion"],
-        "kind": manifest["kind"],
-        "metadata": {"name": name, "namespace": job.namespace},
-        "spec": json.loads(text),
-    }
+    """The job and its configuration under another name (and so with another output folder)."""
+    copies = []
+    for kind, original in (("configmap", f"{job.name}-config"), ("pytorchjob", job.name)):
+        manifest = json.loads(driver.kubectl(f"get {kind} -n {job.namespace} {original} -o json"))
+        kept = {key: manifest[key] for key in ("apiVersion", "kind", "spec", "data") if key in manifest}
+        metadata = {
+            "name": original,
+            "namespace": job.namespace,
+            "labels": manifest["metadata"].get("labels", {}),
+        }
+        copies.append(json.loads(json.dumps({**kept, "metadata": metadata}).replace(job.name, name)))
+    return {"apiVersion": "v1", "kind": "List", "items": copies}
 
 
 def _wait_for(condition: Any, seconds: float, otherwise: str) -> None:
