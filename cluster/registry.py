@@ -1,0 +1,77 @@
+"""The trainer's image: a repository of its own, and a build that runs when the image's inputs change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pulumi
+import pulumi_aws as aws
+
+from cluster.image_build import ROOT, BuiltImage
+from cluster.image_inputs import Inputs
+from cluster.settings.base import image_reference
+from cluster.settings.sections import TrainerImage
+
+CONTEXT = Path("trainer")
+"""The build's context and all that the image is made of. Nothing else of the repository changes it."""
+
+
+class Registry(pulumi.ComponentResource):
+    """Output `image`: the reference by digest, or the finished image that the stack file names."""
+
+    repository: aws.ecr.Repository
+    image: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        settings: TrainerImage,
+        *,
+        region: str,
+        keep_images: bool,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("shardyard:cluster:Registry", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.repository = aws.ecr.Repository(
+            f"{name}-trainer",
+            name=f"{name}/trainer",
+            image_tag_mutability="IMMUTABLE",
+            image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
+            force_delete=not keep_images,
+            tags={"Name": f"{name}-trainer"},
+            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=keep_images),
+        )
+        aws.ecr.LifecyclePolicy(
+            f"{name}-trainer", repository=self.repository.name, policy=keep_newest(settings.keep), opts=child
+        )
+        if settings.reference:
+            self.image = pulumi.Output.from_input(settings.reference)
+        else:
+            assert settings.base is not None  # one of the two, says the stack file's schema
+            inputs = Inputs(
+                root=ROOT,
+                context=CONTEXT,
+                arguments={"BASE": image_reference(settings.base), **settings.build_arguments},
+            )
+            built = BuiltImage(
+                f"{name}-trainer",
+                repository=self.repository.repository_url,
+                region=region,
+                inputs=inputs,
+                opts=child,
+            )
+            self.image = built.reference
+        self.register_outputs({"image": self.image, "repository": self.repository.repository_url})
+
+
+def keep_newest(count: int) -> str:
+    """An ECR lifecycle policy that expires all but the newest images."""
+    rule = {
+        "rulePriority": 1,
+        "description": f"Keep the newest {count}",
+        "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": count},
+        "action": {"type": "expire"},
+    }
+    return json.dumps({"rules": [rule]})
