@@ -68,9 +68,6 @@ def pods_have_addresses(
     """maxPods is what the kubelet admits; beyond the CNI's count, pods wait for an address for ever."""
     everyone: dict[str, SystemPool | AcceleratedPool] = {"systemPool": system_pool}
     everyone |= {f"pools.{name}": pool for name, pool in pools.items()}
-        "systemPool": system_pool,
-        **{f"pools.{name}": pool for name, pool in pools.items()},
-    }
     for path, pool in everyone.items():
         instance = INSTANCE_TYPES.get(pool.instance_type)
         if instance is None:
