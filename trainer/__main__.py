@@ -17,7 +17,9 @@ from trainer import config, exits, summary
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="trainer", description=__doc__)
     parser.add_argument("--config", required=True, type=Path, help="job file (YAML)")
-    parser.add_argument("--set", action="append", default=[], metavar="a.b=c", help="override one value of the job file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="a.b=c", help="override one value of the job file"
+    )
     return parser.parse_args(arguments)
 
 
@@ -28,7 +30,9 @@ def main(arguments: list[str]) -> int:
         job = config.load(options.config, options.set)
         if summary.finished(job):
             if leader:
-                print(f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True)
+                print(
+                    f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True
+                )
             return exits.FINISHED
         from trainer.signals import Stop
 

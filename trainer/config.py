@@ -135,7 +135,7 @@ class Recompute(Section):
     """Activation checkpointing: what the forward pass does not keep and the backward pass computes again."""
 
     mode: Literal["none", "full", "selective"] = "none"
-    """`full` keeps the input of a block only; `selective` also keeps the results of attention and every second matmul."""
+    """`full` keeps only the input of a block; `selective` also the results of attention and every second matmul."""
     every: Positive = 1
     """Treat every Nth block, leave the others alone."""
 
@@ -202,7 +202,8 @@ class Watch(Section):
     """What counts as a run gone wrong."""
 
     non_finite: Literal["stop", "skip", "roll_back"] = "stop"
-    """A loss or gradient that is not finite: end the job, leave the batch out, or go back to the last checkpoint and leave it out."""
+    """A gradient that is not finite: end the job, leave the batch out, or go back to the last checkpoint and then
+    leave it out."""
     non_finite_limit: Positive = 10
     """Batches that may be left out in one run before it stops."""
     spike: Annotated[float, Field(gt=1)] | None = None
@@ -294,10 +295,12 @@ class _StrictLoader(yaml.SafeLoader):
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         if key in seen:
-            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
-        seen[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key!r} is given twice", key_node.start_mark
+            )
+        seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
 

@@ -19,7 +19,9 @@ PEAKS = {
 """Dense bfloat16 operations per second by the name of the device (NVIDIA's data sheets); the longest match counts."""
 
 
-def per_token(*, parameters: int, embedding: int, tied: bool, layers: int, attention_width: int, sequence: int) -> float:
+def per_token(
+    *, parameters: int, embedding: int, tied: bool, layers: int, attention_width: int, sequence: int
+) -> float:
     """FLOPs of one token's forward and backward pass.
 
     `parameters`: all of them; `embedding`: those of the input embedding; `attention_width`: heads x head size.
@@ -29,7 +31,15 @@ def per_token(*, parameters: int, embedding: int, tied: bool, layers: int, atten
 
 
 def llama_parameters(
-    *, vocabulary: int, hidden: int, layers: int, heads: int, kv_heads: int, feed_forward: int, tied: bool, head_size: int | None = None
+    *,
+    vocabulary: int,
+    hidden: int,
+    layers: int,
+    heads: int,
+    kv_heads: int,
+    feed_forward: int,
+    tied: bool,
+    head_size: int | None = None,
 ) -> int:
     """Number of parameters of a Llama without biases."""
     size = head_size or hidden // heads
@@ -40,5 +50,9 @@ def llama_parameters(
 
 def peak(device_name: str) -> float | None:
     """Dense bfloat16 peak of a device, FLOP/s; None for one that is not in the table (an MFU would be invented)."""
-    names = [name for name in PEAKS if all(word in device_name.split() or word in device_name for word in name.split())]
+    names = [
+        name
+        for name in PEAKS
+        if all(word in device_name.split() or word in device_name for word in name.split())
+    ]
     return PEAKS[max(names, key=len)] if names else None

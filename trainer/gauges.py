@@ -40,8 +40,13 @@ class Gauges:
     def __init__(self, job: Job, ranks: Ranks) -> None:
         assert job.metrics.port is not None
         registry = CollectorRegistry()
-        self._gauges = {name: Gauge(PREFIX + name, text, ["job_name"], registry=registry) for name, text in GAUGES.items()}
-        self._counters = {name: Counter(PREFIX + name, text, ["job_name"], registry=registry) for name, text in COUNTERS.items()}
+        self._gauges = {
+            name: Gauge(PREFIX + name, text, ["job_name"], registry=registry) for name, text in GAUGES.items()
+        }
+        self._counters = {
+            name: Counter(PREFIX + name, text, ["job_name"], registry=registry)
+            for name, text in COUNTERS.items()
+        }
         self._name = job.name
         for counter in self._counters.values():
             counter.labels(self._name)
@@ -52,7 +57,11 @@ class Gauges:
             self.port: int | None = server.server_port
         except OSError as error:  # metrics are not worth a job
             self.port = None
-            print(f"{ranks.describe()}: no metrics on port {job.metrics.port}: {error.strerror}", file=sys.stderr, flush=True)
+            print(
+                f"{ranks.describe()}: no metrics on port {job.metrics.port}: {error.strerror}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def set(self, **values: float | None) -> None:
         for name, value in values.items():

@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> int:
             print(f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True)
             return exits.FINISHED
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # quiets torchrun; the trainer sets its threads itself (ranks.py)
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # quiets torchrun; the trainer sets its threads itself (ranks.py)
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun

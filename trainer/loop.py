@@ -6,7 +6,6 @@ model before; here it is a plain module. `train` runs until the last step or unt
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import torch
@@ -66,7 +65,9 @@ def train(run: Run) -> bool:
     job, clock = run.job, run.clock
     while run.step < job.steps:
         step = run.step + 1
-        torch.manual_seed(job.seed * 1_000_003 + step)  # whatever draws numbers in a step draws the same after a restart
+        torch.manual_seed(
+            job.seed * 1_000_003 + step
+        )  # whatever draws numbers in a step draws the same after a restart
 
         # The batch of this step, and how many targets all processes have in it. The same sum tells whether anybody
         # was asked to stop, so that all stop after the same step.
@@ -119,7 +120,9 @@ def forward(run: Run, micro: Micro) -> torch.Tensor:
 
 def clip(model: nn.Module, limit: float | None) -> float:
     """Scale the gradient down to norm `limit` where it is longer; returns its norm before that."""
-    norm = nn.utils.clip_grad_norm_(model.parameters(), float("inf") if limit is None else limit, foreach=True)
+    norm = nn.utils.clip_grad_norm_(
+        model.parameters(), float("inf") if limit is None else limit, foreach=True
+    )
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
@@ -141,4 +144,4 @@ def evaluate(run: Run) -> float:
 def evaluation_due(job: Job, step: int) -> bool:
     if not job.evaluate.sequences:
         return False
-    return step == job.steps or bool(job.evaluate.every) and step % job.evaluate.every == 0
+    return step == job.steps or (bool(job.evaluate.every) and step % job.evaluate.every == 0)

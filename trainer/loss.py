@@ -15,9 +15,12 @@ CHUNK = 4096
 
 
 def summed(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Sum of the negative log likelihoods, nats, float32. Logits (batch, tokens, vocabulary), targets (batch, tokens)."""
+    """Sum of the negative log likelihoods, nats, float32.
+
+    Logits are (batch, tokens, vocabulary), targets (batch, tokens).
+    """
     rows, wanted = logits.flatten(0, 1), targets.flatten()
     total = torch.zeros((), dtype=torch.float32, device=logits.device)
-    for part, aims in zip(rows.split(CHUNK), wanted.split(CHUNK), strict=True):
+    for part, aims in zip(torch.split(rows, CHUNK), torch.split(wanted, CHUNK), strict=True):
         total = total + functional.cross_entropy(part.float(), aims, ignore_index=IGNORED, reduction="sum")
     return total

@@ -26,7 +26,9 @@ def shape(model: Model) -> Any:
             raise exits.Failure(f"model.huggingface {model.huggingface}: no config.json there", exits.CONFIG)
         config = LlamaConfig.from_pretrained(model.huggingface)
         if config.model_type != "llama":
-            raise exits.Failure(f"model.huggingface {model.huggingface}: is a {config.model_type}, not a llama", exits.CONFIG)
+            raise exits.Failure(
+                f"model.huggingface {model.huggingface}: is a {config.model_type}, not a llama", exits.CONFIG
+            )
         return config
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": model.rope_theta}
     if scaling := model.rope_scaling:
@@ -73,7 +75,7 @@ def blocks(model: nn.Module) -> list[nn.Module]:
 
 def tied(model: nn.Module) -> bool:
     """Whether the output layer uses the embedding's matrix."""
-    return bool(model.config.tie_word_embeddings)  # type: ignore[union-attr, arg-type]
+    return bool(model.config.tie_word_embeddings)
 
 
 def materialise(model: nn.Module, device: torch.device) -> None:
@@ -109,5 +111,7 @@ def initialise(model: nn.Module, deviation: float, seed: int) -> None:
                 number = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
                 full.normal_(0.0, deviation, generator=torch.Generator(parameter.device).manual_seed(number))
             if isinstance(parameter, DTensor):
-                full = distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
+                full = distribute_tensor(
+                    full, parameter.device_mesh, parameter.placements, src_data_rank=None
+                )
             parameter.copy_(full)

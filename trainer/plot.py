@@ -25,7 +25,7 @@ def draw(run: history.History, title: str, target: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style: dict[str, Any] = {
+    style: Any = {
         "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": "#d0d7de",
         "axes.labelcolor": INK, "xtick.color": GREY, "ytick.color": GREY, "axes.spines.top": False,
         "axes.spines.right": False, "axes.grid": True, "grid.color": "#eaeef2", "grid.linewidth": 0.8,
@@ -36,12 +36,14 @@ def draw(run: history.History, title: str, target: Path) -> None:
         )
         steps = list(run.steps)
         losses = [run.steps[step]["loss"] for step in steps]
-        above.plot(steps, losses, color=BLUE, linewidth=2, label="training loss", solid_capstyle="round", zorder=3)
+        above.plot(
+            steps, losses, color=BLUE, linewidth=2, label="training loss", solid_capstyle="round", zorder=3
+        )
         if run.held_out:
             places = sorted(run.held_out)
             above.plot(
-                places, [run.held_out[step] for step in places], color=ORANGE, linewidth=1.4, linestyle="--", marker="o",
-                markersize=5, markerfacecolor="white", markeredgewidth=1.6, label="held-out loss", zorder=4,
+                places, [run.held_out[step] for step in places], color=ORANGE, linewidth=1.4, linestyle="--",
+                marker="o", markersize=5, markerfacecolor="white", markeredgewidth=1.6, label="held-out loss", zorder=4,
             )  # fmt: skip
         entropy = run.starts[-1].get("unigram_entropy") if run.starts else None
         if entropy:
@@ -57,9 +59,16 @@ def draw(run: history.History, title: str, target: Path) -> None:
                     label="restart" if number == 0 and axes is above else None,
                 )  # fmt: skip
             above.annotate(
-                f"from step {start['step']} on {start['world']}", (start["step"], 1), xycoords=("data", "axes fraction"),
-                xytext=(3, -3), textcoords="offset points", color=RED, fontsize=8, va="top", rotation=90,
-            )  # fmt: skip
+                f"from step {start['step']} on {start['world']}",
+                (start["step"], 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, -3),
+                textcoords="offset points",
+                color=RED,
+                fontsize=8,
+                va="top",
+                rotation=90,
+            )
         if losses:
             above.annotate(
                 f"{losses[-1]:.3f}", (steps[-1], losses[-1]), xytext=(6, 0), textcoords="offset points", va="center",
@@ -76,7 +85,9 @@ def draw(run: history.History, title: str, target: Path) -> None:
         below.fill_between(steps, speeds, color=BLUE, alpha=0.12, linewidth=0)
         below.plot(steps, speeds, color=BLUE, linewidth=1.2)
         below.set_ylim(0, 1.25 * max(speeds, default=1))
-        below.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
+        below.yaxis.set_major_formatter(
+            lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+        )
         below.set_ylabel("tokens/s")
         below.set_xlabel("step")
         target.parent.mkdir(parents=True, exist_ok=True)

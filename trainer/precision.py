@@ -14,5 +14,8 @@ def policy(precision: Precision) -> MixedPrecisionPolicy:
     """FSDP's policy. `reduce_dtype` is always given: what None means changed between torch 2.14 and 2.15."""
     compute = DTYPES[precision.compute]
     return MixedPrecisionPolicy(
-        param_dtype=compute, reduce_dtype=DTYPES[precision.reduce], output_dtype=compute, cast_forward_inputs=True
+        param_dtype=compute,
+        reduce_dtype=DTYPES[precision.reduce],
+        output_dtype=compute,
+        cast_forward_inputs=True,
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed import TCPStore
+from torch.distributed.rendezvous import rendezvous
 
 from trainer.config import Limits
 from trainer.votes import Control
@@ -64,7 +66,9 @@ def join(limits: Limits) -> Ranks:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     if world == local_world and Path("/sys/class/net/lo").exists():
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all on one machine: nothing needs to listen elsewhere
+        os.environ.setdefault(
+            "GLOO_SOCKET_IFNAME", "lo"
+        )  # all on one machine: nothing needs to listen elsewhere
     torch.set_num_threads(limits.threads or max(1, available_cpus() // local_world))
 
     device = torch.device("cpu")
@@ -72,9 +76,7 @@ def join(limits: Limits) -> Ranks:
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
         flight_recorder()
-    store = dist.TCPStore(
-        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, is_master=True, wait_for_workers=False
-    ) if world == 1 and os.environ["MASTER_PORT"] == "0" else next(iter(dist.rendezvous("env://")))[0]
+    store = _store(world)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
         store=store,
@@ -83,15 +85,29 @@ def join(limits: Limits) -> Ranks:
         timeout=timedelta(seconds=limits.start_seconds),
         device_id=device if device.type == "cuda" else None,
     )
-    counts = dist.new_group(backend="gloo", timeout=timedelta(seconds=limits.start_seconds))
-    saving = dist.new_group(backend="gloo", timeout=timedelta(seconds=limits.save_seconds))
+    counts, saving = _gloo(limits.start_seconds), _gloo(limits.save_seconds)
     # torchrun's store outlives a restart, so each start needs a name of its own for its votes.
-    name = [f"trainer-{random.SystemRandom().getrandbits(64):016x}"]
-    dist.broadcast_object_list(name, src=0, group=counts)
+    names = [f"trainer-{random.SystemRandom().getrandbits(64):016x}"]
+    dist.broadcast_object_list(names, src=0, group=counts)
     return Ranks(
         rank, world, local_rank, local_world, device,
-        Control(store.clone(), name[0], rank, world), counts, saving,
+        Control(store.clone(), names[0], rank, world), counts, saving,
     )  # fmt: skip
+
+
+def _store(world: int) -> TCPStore:
+    """The key-value store that torchrun's agent serves; one of our own where there is no torchrun."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if world == 1 and port == 0:
+        return TCPStore(address, port, world, is_master=True, wait_for_workers=False)
+    store: TCPStore = next(iter(rendezvous("env://")))[0]
+    return store
+
+
+def _gloo(seconds: float) -> dist.ProcessGroup:
+    group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
+    assert isinstance(group, dist.ProcessGroup)
+    return group
 
 
 def leave() -> None:

@@ -46,5 +46,5 @@ def apply(model: nn.Module, recompute: Recompute) -> None:
     extra = {"context_fn": _selective} if recompute.mode == "selective" else {}
     around: Any = partial(checkpoint, use_reentrant=False, preserve_rng_state=False, **extra)
     for layer in blocks(model)[:: recompute.every]:
-        layer.gradient_checkpointing = True  # type: ignore[assignment]
+        layer.gradient_checkpointing = True
         layer._gradient_checkpointing_func = around

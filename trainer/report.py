@@ -67,10 +67,27 @@ class Report:
         if self._ranks.leader:
             print(line, flush=True)
 
-    def started(self, step: int, facts: dict[str, Any], line: str) -> None:
+    def started(self, step: int, *, parameters: int, sequences: int, unigram_entropy: float) -> None:
+        """The first words of a start, that go on after `step`."""
+        job, ranks = self._job, self._ranks
         self.starts += 1
-        self.say(line)
-        self._write("start", step, {"start": self.starts, "world": self._ranks.world, "steps": self._job.steps, **facts})
+        self.say(
+            f"{job.name}: {parameters:,} parameters, {ranks.world} process(es) on {ranks.device.type}, "
+            f"{job.parallel.strategy}, {job.precision.compute}, {sequences:,} sequences of {job.model.sequence} tokens, "
+            f"unigram entropy {unigram_entropy:.4f} nats, "
+            + (f"resuming after step {step}" if step else "from the initial weights")
+        )
+        facts = {
+            "parameters": parameters,
+            "unigram_entropy": unigram_entropy,
+            "precision": job.precision.compute,
+            "strategy": job.parallel.strategy,
+        }
+        self._write(
+            "start",
+            step,
+            {"start": self.starts, "world": self._ranks.world, "steps": self._job.steps, **facts},
+        )
         self._set(step=step, starts=self.starts, steps=self._job.steps)
 
     def step(self, step: int, *, loss: float, norm: float, rate: float, clock: Stopwatch) -> None:
@@ -78,27 +95,30 @@ class Report:
         speed = clock.tokens / clock.seconds
         achieved = speed / self._ranks.world * self._flops
         mfu = achieved / self._peak if self._peak else None
-        parts = {name: round(seconds / clock.steps, 6) for name, seconds in clock.parts.items()}
+        tokens = step * self._job.batch.sequences * self._job.model.sequence
+        seconds = clock.seconds / clock.steps
+        used = memory(self._ranks.device)
+        parts = {name: round(part / clock.steps, 6) for name, part in clock.parts.items()}
         facts = {
             "loss": loss,
             "gradient_norm": norm,
             "learning_rate": rate,
-            "tokens": step * self._job.batch.sequences * self._job.model.sequence,
+            "tokens": tokens,
             "tokens_per_second": round(speed, 1),
             "tokens_per_second_per_process": round(speed / self._ranks.world, 1),
             "tflops_per_process": round(achieved / 1e12, 6),
             "mfu": mfu,
-            "seconds": {"step": round(clock.seconds / clock.steps, 6), **parts},
-            "memory": memory(self._ranks.device),
+            "seconds": {"step": round(seconds, 6), **parts},
+            "memory": used,
         }
         self.say(
             f"step {step}/{self._job.steps} loss {loss:.4f} norm {norm:.3f} lr {rate:.2e} tokens/s {speed:,.0f} "
-            f"step {clock.seconds / clock.steps:.3f} s" + (f" mfu {mfu:.1%}" if mfu else "")
+            f"step {seconds:.3f} s" + (f" mfu {mfu:.1%}" if mfu else "")
         )
         self._write("step", step, facts)
         self._set(
-            step=step, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=facts["tokens"], tokens_per_second=speed,
-            mfu=mfu, memory_bytes=facts["memory"]["peak"], step_seconds=facts["seconds"]["step"],
+            step=step, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens, tokens_per_second=speed,
+            mfu=mfu, memory_bytes=used["peak"], step_seconds=seconds,
             data_seconds=parts.get("data", 0.0), save_seconds=parts.get("save", 0.0),
         )  # fmt: skip
         clock.reset()
@@ -158,5 +178,9 @@ def memory(device: torch.device) -> dict[str, int]:
         }
     import resource
 
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if Path("/proc").exists() else 0
+    resident = (
+        int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        if Path("/proc").exists()
+        else 0
+    )
     return {"allocated": resident, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}

@@ -6,7 +6,6 @@ Every phase ends with a vote (votes.py): if it fails anywhere, all processes end
 from __future__ import annotations
 
 import time
-
 from pathlib import Path
 
 import torch
@@ -20,7 +19,6 @@ from trainer.checkpoint.sharded import Checkpoints, folder_of
 from trainer.checkpoint.store import Store
 from trainer.config import Job
 from trainer.data import batches, prepare, shards
-from trainer.files import write_atomically
 from trainer.report import Report
 from trainer.signals import Stop
 from trainer.summary import Summary
@@ -45,7 +43,9 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     with here.control.phase("building the model", limit):
         index, training, held_out = open_data(job, here, folder)
         model, per_token, parameters = build(job, here)
-        batches.check(index, training.windows, vocabulary=model.config.vocab_size, sequence=job.model.sequence)
+        batches.check(
+            index, training.windows, vocabulary=model.config.vocab_size, sequence=job.model.sequence
+        )
         optimiser = optimisers.build(model, job.optimiser)
         report = Report(job, here, per_token, peak_flops(job, here))
     checkpoints = Checkpoints(Store(folder_of(job)), job, here, model, optimiser, report.say)
@@ -53,14 +53,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         step = checkpoints.load_newest()
 
     unigram = index.splits[prepare.TRAIN].unigram_entropy
-    report.started(
-        step,
-        {"unigram_entropy": unigram, "parameters": parameters, "precision": job.precision.compute, "strategy": job.parallel.strategy},
-        f"{job.name}: {parameters:,} parameters, {here.world} process(es) on {here.device.type}, {job.parallel.strategy}, "
-        f"{job.precision.compute}, {training.windows:,} sequences of {job.model.sequence} tokens, "
-        f"unigram entropy {unigram:.4f} nats, "
-        + (f"resuming after step {step}" if step else "from fresh weights"),
-    )
+    report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
     state = loop.Run(
         job, here, model, optimiser, training, held_out,
         Saver(job, checkpoints, report), report, Watch(job.watch, report.say), stop, step,
@@ -70,7 +63,9 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         return exits.TERMINATED
     with here.control.phase("writing the summary", limit):
         if here.leader:
-            Summary.of(job, report, unigram_entropy=unigram, world=here.world, seconds=time.time() - began).write(job.output)
+            Summary.of(
+                job, report, unigram_entropy=unigram, world=here.world, seconds=time.time() - began
+            ).write(job.output)
     report.ended(state.step, "finished")
     return exits.FINISHED
 
@@ -86,16 +81,22 @@ def data_folder(job: Job, here: ranks.Ranks) -> Path:
     return folder
 
 
-def open_data(job: Job, here: ranks.Ranks, folder: Path) -> tuple[shards.Index, batches.Batches, batches.Batches | None]:
+def open_data(
+    job: Job, here: ranks.Ranks, folder: Path
+) -> tuple[shards.Index, batches.Batches, batches.Batches | None]:
     index = shards.read_index(folder)
 
     def windows(split: str) -> batches.Batches:
         stream = shards.Stream(folder, index, split)
-        return batches.Batches(stream, job.model.sequence, rank=here.rank, world=here.world, micro=job.batch.micro)
+        return batches.Batches(
+            stream, job.model.sequence, rank=here.rank, world=here.world, micro=job.batch.micro
+        )
 
     held_out = windows(prepare.HELD_OUT) if job.evaluate.sequences else None
     if held_out is not None and not held_out.windows:
-        raise exits.Failure("data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG)
+        raise exits.Failure(
+            "data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG
+        )
     return index, windows(prepare.TRAIN), held_out
 
 

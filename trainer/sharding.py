@@ -1,9 +1,9 @@
 """FSDP2 applied to a plain model from outside: which processes share parameters, and when they are gathered.
 
-    FULL_SHARD     parameters, gradients and optimiser state are spread over all processes
-    SHARD_GRAD_OP  the same, but gathered parameters stay until the backward pass has used them
-    HYBRID_SHARD   spread within groups of `shard_size` processes (one node, by default), copies across groups
-    NO_SHARD       a whole copy on each process; gradients are added up
+FULL_SHARD     parameters, gradients and optimiser state are spread over all processes
+SHARD_GRAD_OP  the same, but gathered parameters stay until the backward pass has used them
+HYBRID_SHARD   spread within groups of `shard_size` processes (one node, by default), copies across groups
+NO_SHARD       a whole copy on each process; gradients are added up
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
     give_back = parallel.strategy in ("FULL_SHARD", "HYBRID_SHARD")
 
     def shard(module: nn.Module | list[nn.Module], reshard: bool) -> None:
-        fully_shard(module, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy, offload_policy=offload)
+        fully_shard(
+            module, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy, offload_policy=offload
+        )
 
     layers = blocks(model)
     for layer in layers:
@@ -54,7 +56,9 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
 
     for unit in units(model):
         unit.set_gradient_divide_factor(1.0)
-        unit.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum, and averaged wrongly before torch 2.11
+        unit.set_force_sum_reduction_for_comms(
+            True
+        )  # gloo has no scaled sum, and averaged wrongly before torch 2.11
     if parallel.prefetch > 1:
         _prefetch(layers, parallel.prefetch)
 
@@ -81,5 +85,5 @@ def reshard(model: nn.Module) -> None:
 def _prefetch(layers: list[nn.Module], ahead: int) -> None:
     for place, layer in enumerate(layers):
         assert isinstance(layer, FSDPModule)
-        layer.set_modules_to_forward_prefetch(layers[place + 1 : place + 1 + ahead])  # type: ignore[arg-type]
-        layer.set_modules_to_backward_prefetch(layers[max(0, place - ahead) : place][::-1])  # type: ignore[arg-type]
+        layer.set_modules_to_forward_prefetch(layers[place + 1 : place + 1 + ahead])
+        layer.set_modules_to_backward_prefetch(layers[max(0, place - ahead) : place][::-1])

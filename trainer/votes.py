@@ -12,13 +12,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
-import torch.distributed as dist
+from torch.distributed import DistStoreError, PrefixStore, Store
 
 from trainer import exits
-
-GRACE_SECONDS = 10.0
-"""How long a process whose own phase failed waits for the others to read why."""
 
 
 class Lost(exits.Failure):
@@ -28,8 +26,8 @@ class Lost(exits.Failure):
 class Control:
     """Votes over a store. `prefix` must be the same on all processes and new at each start."""
 
-    def __init__(self, store: dist.Store, prefix: str, rank: int, world: int) -> None:
-        self._store = dist.PrefixStore(prefix, store)
+    def __init__(self, store: Store, prefix: str, rank: int, world: int) -> None:
+        self._store = PrefixStore(prefix, store)
         self._rank, self._world = rank, world
         self._votes = 0
         self._store.set(f"host/{rank}", socket.gethostname())
@@ -50,7 +48,7 @@ class Control:
             own = json.dumps({"rank": self._rank, "message": message, "status": status})
             self._store.compare_set(f"{key}/outcome", "", own)
             self._store.set(f"{key}/{self._rank}", "failed")
-            outcome = json.loads(self._store.get(f"{key}/outcome"))
+            outcome: dict[str, Any] = json.loads(self._store.get(f"{key}/outcome"))
             if outcome["rank"] != self._rank:  # most likely only a consequence of what failed there
                 raise exits.Failure(self._sentence(name, outcome), outcome["status"]) from error
             if isinstance(error, exits.Failure):
@@ -59,23 +57,25 @@ class Control:
         self._store.set(f"{key}/{self._rank}", "done")
         if self._store.add(f"{key}/done", 1) == self._world:
             self._store.set(f"{key}/outcome", json.dumps(None))
-        outcome = self._wait(key, name, seconds)
-        if outcome is not None:
-            raise exits.Failure(self._sentence(name, outcome), outcome["status"])
+        failed = self._wait(key, name, seconds)
+        if failed is not None:
+            raise exits.Failure(self._sentence(name, failed), failed["status"])
 
-    def _wait(self, key: str, name: str, seconds: float) -> dict[str, object] | None:  # the outcome
+    def _wait(self, key: str, name: str, seconds: float) -> dict[str, Any] | None:
+        """What failed, if anything did."""
         try:
             self._store.wait([f"{key}/outcome"], timedelta(seconds=seconds))
-        except dist.DistStoreError:
+        except DistStoreError:
             missing = [rank for rank in range(self._world) if not self._store.check([f"{key}/{rank}"])]
             names = ", ".join(self.name(rank) for rank in missing) or "none (the last one came late)"
             raise Lost(f"{name}: after {seconds:.0f} s still no word from {names}") from None
-        return json.loads(self._store.get(f"{key}/outcome"))
+        failed: dict[str, Any] | None = json.loads(self._store.get(f"{key}/outcome"))
+        return failed
 
     def name(self, rank: int) -> str:
         """`rank 3 on host trainer-worker-1`"""
         known = self._store.check([f"host/{rank}"])
         return f"rank {rank} on host {self._store.get(f'host/{rank}').decode()}" if known else f"rank {rank}"
 
-    def _sentence(self, name: str, outcome: dict[str, object]) -> str:
-        return f"{name} failed on {self.name(int(str(outcome['rank'])))}: {outcome['message']}"
+    def _sentence(self, name: str, outcome: dict[str, Any]) -> str:
+        return f"{name} failed on {self.name(outcome['rank'])}: {outcome['message']}"

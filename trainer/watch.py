@@ -33,7 +33,8 @@ class Watch:
         self.left_out.append(step)
         if len(self.left_out) > self._settings.non_finite_limit:
             raise exits.Failure(
-                f"step {step}: the gradient is not finite, for the {len(self.left_out)}th time", exits.DIVERGED
+                f"step {step}: the gradient is not finite, for the {len(self.left_out)}th time",
+                exits.DIVERGED,
             )
         self._say(f"step {step}: the gradient is not finite (norm {norm}); its batch is left out")
         return False
@@ -42,5 +43,7 @@ class Watch:
         """Look at a reported loss, and warn of a jump."""
         spike = self._settings.spike
         if spike and len(self._losses) == WINDOW and loss > spike * median(self._losses):
-            self._say(f"step {step}: loss {loss:.4f} is {loss / median(self._losses):.1f} times its running median")
+            self._say(
+                f"step {step}: loss {loss:.4f} is {loss / median(self._losses):.1f} times its running median"
+            )
         self._losses.append(loss)

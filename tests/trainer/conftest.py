@@ -20,7 +20,9 @@ PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
 
 
-def torchrun(processes: int, module: str, *arguments: str, launcher: str = "torch.distributed.run") -> list[str]:
+def torchrun(
+    processes: int, module: str, *arguments: str, launcher: str = "torch.distributed.run"
+) -> list[str]:
     return [
         sys.executable, "-m", launcher, "--standalone", "--nproc-per-node", str(processes), "-m", module, *arguments,
     ]  # fmt: skip
@@ -71,7 +73,11 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
         folder = tmp_path_factory.mktemp(f"group-{processes}")
         outputs = {name: folder / str(change.get("output", name)) for name, change in changes.items()}
         files = [
-            jobs.write(folder / f"{name}.yaml", outputs[name], **{key: value for key, value in change.items() if key != "output"})
+            jobs.write(
+                folder / f"{name}.yaml",
+                outputs[name],
+                **{key: value for key, value in change.items() if key != "output"},
+            )
             for name, change in changes.items()
         ]
         listing = folder / "jobs.json"
@@ -84,7 +90,9 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
         statuses = json.loads((folder / "jobs.rank0").read_text())
         for rank in range(1, processes):
             others = json.loads((folder / f"jobs.rank{rank}").read_text())
-            assert {k: v[0] for k, v in others.items()} == {k: v[0] for k, v in statuses.items()}, "ranks disagree"
+            assert {k: v[0] for k, v in others.items()} == {k: v[0] for k, v in statuses.items()}, (
+                "ranks disagree"
+            )
         return {name: Outcome(*statuses[name], outputs[name]) for name in changes}
 
     return run

@@ -19,7 +19,13 @@ def test_ready_made_jobs_are_valid(path: Path) -> None:
 
 def test_every_problem_is_reported_at_once_with_its_path(tmp_path: Path) -> None:
     path = jobs.write(
-        tmp_path / "job.yaml", tmp_path, stepz=3, steps="many", model={"heads": 3}, batch={"micro": 0}, parallel={"shard_size": 2}
+        tmp_path / "job.yaml",
+        tmp_path,
+        stepz=3,
+        steps="many",
+        model={"heads": 3},
+        batch={"micro": 0},
+        parallel={"shard_size": 2},
     )
     with pytest.raises(exits.Failure) as caught:
         config.load(path, ["optimiser.rate=1", "broken"])
@@ -68,7 +74,9 @@ def test_unusable_files(tmp_path: Path, text: str | None, message: str) -> None:
 
 def test_what_a_run_may_change(tmp_path: Path) -> None:
     recorded = jobs.job(tmp_path).model_dump(mode="json")
-    execution = jobs.job(tmp_path, steps=99, parallel={"strategy": "NO_SHARD"}, precision={"compute": "bfloat16"})
+    execution = jobs.job(
+        tmp_path, steps=99, parallel={"strategy": "NO_SHARD"}, precision={"compute": "bfloat16"}
+    )
     assert config.changed(recorded, execution) == []
     other = jobs.job(tmp_path, seed=6, model={"hidden": 64})
     assert config.changed(recorded, other) == ["seed: was 5, is 6", "model.hidden: was 32, is 64"]

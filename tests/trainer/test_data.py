@@ -35,7 +35,9 @@ def test_tokens_are_the_bytes_of_the_text(prepared: tuple[Path, shards.Index]) -
     assert 0.01 < index.splits[prepare.HELD_OUT].tokens / index.splits[prepare.TRAIN].tokens < 0.15
 
 
-def test_workers_change_nothing_and_a_second_run_does_nothing(prepared: tuple[Path, shards.Index], tmp_path: Path) -> None:
+def test_workers_change_nothing_and_a_second_run_does_nothing(
+    prepared: tuple[Path, shards.Index], tmp_path: Path
+) -> None:
     _, index = prepared
     assert prepare.prepare("python-documentation", "byt5", 0.05, tmp_path, workers=2, size=50_000) == index
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.tokens")}
@@ -70,9 +72,7 @@ def test_folders_of_text_and_json_lines(tmp_path: Path) -> None:
         list(sources.documents(tmp_path))
 
 
-@given(
-    count=st.integers(0, 40), world=st.integers(1, 9), micro=st.integers(1, 5), length=st.integers(2, 9)
-)
+@given(count=st.integers(0, 40), world=st.integers(1, 9), micro=st.integers(1, 5), length=st.integers(2, 9))
 def test_shares_hold_every_window_once(
     prepared: tuple[Path, shards.Index], count: int, world: int, micro: int, length: int
 ) -> None:

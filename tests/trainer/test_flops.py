@@ -6,10 +6,42 @@ import pytest
 
 from trainer import flops
 
-LLAMA2_7B = dict(vocabulary=32000, hidden=4096, layers=32, heads=32, kv_heads=32, feed_forward=11008, tied=False)
-LLAMA2_13B = dict(vocabulary=32000, hidden=5120, layers=40, heads=40, kv_heads=40, feed_forward=13824, tied=False)
-LLAMA2_70B = dict(vocabulary=32000, hidden=8192, layers=80, heads=64, kv_heads=8, feed_forward=28672, tied=False)
-LLAMA3_8B = dict(vocabulary=128256, hidden=4096, layers=32, heads=32, kv_heads=8, feed_forward=14336, tied=False)
+LLAMA2_7B = {
+    "vocabulary": 32000,
+    "hidden": 4096,
+    "layers": 32,
+    "heads": 32,
+    "kv_heads": 32,
+    "feed_forward": 11008,
+    "tied": False,
+}
+LLAMA2_13B = {
+    "vocabulary": 32000,
+    "hidden": 5120,
+    "layers": 40,
+    "heads": 40,
+    "kv_heads": 40,
+    "feed_forward": 13824,
+    "tied": False,
+}
+LLAMA2_70B = {
+    "vocabulary": 32000,
+    "hidden": 8192,
+    "layers": 80,
+    "heads": 64,
+    "kv_heads": 8,
+    "feed_forward": 28672,
+    "tied": False,
+}
+LLAMA3_8B = {
+    "vocabulary": 128256,
+    "hidden": 4096,
+    "layers": 32,
+    "heads": 32,
+    "kv_heads": 8,
+    "feed_forward": 14336,
+    "tied": False,
+}
 
 
 def per_token(shape: dict, sequence: int) -> float:
@@ -25,7 +57,12 @@ def per_token(shape: dict, sequence: int) -> float:
 
 @pytest.mark.parametrize(
     ("shape", "parameters"),
-    [(LLAMA2_7B, 6_738_415_616), (LLAMA2_13B, 13_015_864_320), (LLAMA2_70B, 68_976_648_192), (LLAMA3_8B, 8_030_261_248)],
+    [
+        (LLAMA2_7B, 6_738_415_616),
+        (LLAMA2_13B, 13_015_864_320),
+        (LLAMA2_70B, 68_976_648_192),
+        (LLAMA3_8B, 8_030_261_248),
+    ],
 )
 def test_parameters_of_the_published_models(shape: dict, parameters: int) -> None:
     assert flops.llama_parameters(**shape) == parameters
@@ -44,7 +81,9 @@ def test_parameters_of_the_published_models(shape: dict, parameters: int) -> Non
         ("fms-fsdp", LLAMA2_13B, 4096, "NVIDIA H100 80GB HBM3", 4850, 0.43),
     ],
 )
-def test_published_pairs(source: str, shape: dict, sequence: int, device: str, tokens_per_second: int, mfu: float) -> None:
+def test_published_pairs(
+    source: str, shape: dict, sequence: int, device: str, tokens_per_second: int, mfu: float
+) -> None:
     peak = flops.peak(device)
     assert peak is not None
     assert per_token(shape, sequence) * tokens_per_second / peak == pytest.approx(mfu, rel=0.03)
@@ -59,9 +98,11 @@ def test_the_published_70b_pairs_agree_less_well() -> None:
 
 
 def test_llm_foundry_counts_the_same_for_its_7b() -> None:
-    """llm-foundry, scripts/train/benchmarking: 7B of MPT (hidden 4096, 32 layers, tied vocabulary 50,432), 2048 tokens, 8 H100."""
+    """llm-foundry, scripts/train/benchmarking: MPT 7B (hidden 4096, 32 layers, tied), 2048 tokens, 8 H100."""
     parameters = 6_658_859_008
-    amount = flops.per_token(parameters=parameters, embedding=0, tied=True, layers=32, attention_width=4096, sequence=2048)
+    amount = flops.per_token(
+        parameters=parameters, embedding=0, tied=True, layers=32, attention_width=4096, sequence=2048
+    )
     assert amount * 10_643 / 989e12 == pytest.approx(0.464, rel=0.03)
 
 

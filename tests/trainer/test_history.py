@@ -13,12 +13,17 @@ def test_an_interrupted_run_is_one_curve(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [
         {"event": "start", "step": 0, "world": 2, "unigram_entropy": 3.26},
-        *({"event": "step", "step": step, "loss": 5.0 - step / 10, "tokens_per_second": 900.0 + step} for step in range(1, 9)),
+        *(
+            {"event": "step", "step": step, "loss": 5.0 - step / 10, "tokens_per_second": 900.0 + step}
+            for step in range(1, 9)
+        ),
         {"event": "held_out", "step": 8, "loss": 4.4},
         {"event": "start", "step": 5, "world": 1, "unigram_entropy": 3.26},
         {"event": "step", "step": 6, "loss": 1.0, "tokens_per_second": 800.0},
     ]
-    path.write_text("\n".join(map(json.dumps, lines[:9])) + '\n{"event": "st\n' + "\n".join(map(json.dumps, lines[9:])))
+    path.write_text(
+        "\n".join(map(json.dumps, lines[:9])) + '\n{"event": "st\n' + "\n".join(map(json.dumps, lines[9:]))
+    )
     run = history.read(path)
     assert list(run.losses) == [1, 2, 3, 4, 5, 6], "steps that a restart threw away are gone"
     assert run.losses[6] == 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +56,9 @@ def references(outcomes: dict[str, Outcome]) -> dict[bool, Any]:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("bfloat16")])
-def test_float32_equals_the_plain_training(name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]) -> None:
+def test_float32_equals_the_plain_training(
+    name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]
+) -> None:
     outcome, plain = outcomes[name], references[name == "tied"]
     assert outcome.status == 0
     assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
@@ -69,12 +70,16 @@ def test_float32_equals_the_plain_training(name: str, outcomes: dict[str, Outcom
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("bfloat16")])
-def test_bfloat16_stays_near_float32(name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]) -> None:
+def test_bfloat16_stays_near_float32(
+    name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]
+) -> None:
     outcome, plain = outcomes[name], references[False]
     assert outcome.status == 0
     assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
     assert outcome.losses != pytest.approx(plain.losses, rel=FLOAT32_BOUND), "bfloat16 was not used at all"
-    assert all(value.dtype == value.float().dtype for value in outcome.weights(12).values()), "master weights are float32"
+    assert all(value.dtype == value.float().dtype for value in outcome.weights(12).values()), (
+        "master weights are float32"
+    )
 
 
 def test_the_loss_falls(references: dict[bool, Any]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from trainer.config import Schedule
@@ -13,7 +15,7 @@ def test_up_in_a_line_and_down_a_cosine() -> None:
     assert rates[9] == pytest.approx(2.0) == max(rates)
     assert rates[59] == pytest.approx(1.1)
     assert rates[-1] == pytest.approx(0.2)
-    assert all(before > after for before, after in zip(rates[9:], rates[10:], strict=False))
+    assert all(before > after for before, after in itertools.pairwise(rates))
 
 
 def test_without_warmup_the_first_step_is_near_the_peak() -> None:

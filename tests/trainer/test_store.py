@@ -47,7 +47,7 @@ def test_damage_is_found_and_named(tmp_path: Path, damage: str) -> None:
         path.write_bytes(data[:-1])
     else:
         path.unlink()
-    with pytest.raises(Damaged, match="__0_0.distcp"):
+    with pytest.raises(Damaged, match=r"__0_0\.distcp"):
         verify(folder, read_commit(folder).files.items())
 
 

@@ -23,7 +23,7 @@ class Saver:
     def due(self, step: int) -> bool:
         """By the step alone, so all processes agree without asking. A failed save makes the next step due."""
         every = self._job.checkpoint.every
-        return step == self._job.steps or bool(every) and step % every == 0
+        return step == self._job.steps or (bool(every) and step % every == 0)
 
     def overdue(self) -> bool:
         """By this process's clock: the loop asks all of them."""

@@ -39,7 +39,7 @@ class Checkpoints:
     """Tells a person something; only the leader's words are shown."""
 
     def save(self, step: int) -> float:
-        """Write step's state; returns seconds. Raises exits.Failure on all if any process failed, and leaves nothing."""
+        """Write the state after `step`; returns seconds. Raises exits.Failure on all processes if it failed on any."""
         began = time.monotonic()
         limit = self.job.limits.save_seconds
         if step in self.store.steps():
@@ -61,7 +61,8 @@ class Checkpoints:
                 files = {name: file for part in everyone for name, file in part.items()}
                 files[".metadata"] = checksum(partial / ".metadata")
                 self.store.commit(
-                    partial, Commit(step, self.job.model_dump(mode="json"), self.ranks.world, versions(), files)
+                    partial,
+                    Commit(step, self.job.model_dump(mode="json"), self.ranks.world, versions(), files),
                 )
                 self.store.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
         return time.monotonic() - began
@@ -90,7 +91,8 @@ class Checkpoints:
         if differences := changed(commit.job, self.job):
             lines = "\n".join(f"  {line}" for line in differences)
             raise exits.Failure(
-                f"{self.job.output} holds a run of another job; use another output folder, or undo:\n{lines}", exits.CONFIG
+                f"{self.job.output} holds a run of another job; use another output folder, or undo:\n{lines}",
+                exits.CONFIG,
             )
         # Each process reads its part of the files, so checking takes as long as one process's share.
         mine = islice(sorted(commit.files.items()), self.ranks.rank, None, self.ranks.world)

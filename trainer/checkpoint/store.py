@@ -47,7 +47,13 @@ class Commit:
 
     def write(self, folder: Path) -> None:
         files = {name: [file.size, file.sha256] for name, file in sorted(self.files.items())}
-        content = {"format": FORMAT, "step": self.step, "world": self.world, "versions": self.versions, "job": self.job}
+        content = {
+            "format": FORMAT,
+            "step": self.step,
+            "world": self.world,
+            "versions": self.versions,
+            "job": self.job,
+        }
         write_atomically(folder / COMMIT, json.dumps({**content, "files": files}, indent=1) + "\n")
 
 
@@ -117,7 +123,7 @@ class Store:
         return final
 
     def condemn(self, step: int) -> None:
-        """Take a damaged checkpoint out of the way, so that its step can be saved again; kept for a person to look at."""
+        """Take a damaged checkpoint out of the way, for a person to look at; its step can then be saved again."""
         target = self.path(step).with_suffix(".damaged")
         shutil.rmtree(target, ignore_errors=True)
         self.path(step).rename(target)

@@ -63,7 +63,10 @@ class Batches:
             tokens = self._stream.read(window * self._sequence, self._sequence + 1)
             inputs[row], targets[row] = tokens[:-1], tokens[1:]
         return [
-            Micro(torch.from_numpy(inputs[first : first + self._micro]), torch.from_numpy(targets[first : first + self._micro]))
+            Micro(
+                torch.from_numpy(inputs[first : first + self._micro]),
+                torch.from_numpy(targets[first : first + self._micro]),
+            )
             for first in range(0, len(inputs), self._micro)
         ]
 
@@ -72,7 +75,10 @@ def check(index: shards.Index, stream_windows: int, *, vocabulary: int, sequence
     """Raises exits.Failure where data and model don't fit together."""
     if index.vocabulary > vocabulary:
         raise exits.Failure(
-            f"data has token numbers up to {index.vocabulary - 1}, but model.vocabulary is {vocabulary}", exits.CONFIG
+            f"data has token numbers up to {index.vocabulary - 1}, but model.vocabulary is {vocabulary}",
+            exits.CONFIG,
         )
     if not stream_windows:
-        raise exits.Failure(f"the training text is shorter than one sequence of {sequence} tokens", exits.CONFIG)
+        raise exits.Failure(
+            f"the training text is shorter than one sequence of {sequence} tokens", exits.CONFIG
+        )

@@ -120,15 +120,26 @@ def prepare(
 
 
 def _in_pool(
-    pool: Executor, source: Literal["python-documentation"] | Path, tokenizer: str, held_out: float, folder: Path, size: int
+    pool: Executor,
+    source: Literal["python-documentation"] | Path,
+    tokenizer: str,
+    held_out: float,
+    folder: Path,
+    size: int,
 ) -> list[tuple[str, dict[str, Any]]]:
-    futures = [(unit.split, pool.submit(tokenise, unit, tokenizer, folder)) for unit in units(source, held_out, size)]
+    futures = [
+        (unit.split, pool.submit(tokenise, unit, tokenizer, folder)) for unit in units(source, held_out, size)
+    ]
     return [(split, future.result()) for split, future in futures]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m trainer.data.prepare", description=__doc__.splitlines()[0])
-    parser.add_argument("--source", required=True, help="python-documentation, or a folder of .txt and .jsonl(.gz) files")
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer.data.prepare", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--source", required=True, help="python-documentation, or a folder of .txt and .jsonl(.gz) files"
+    )
     parser.add_argument("--output", required=True, type=Path)
     parser.add_argument("--tokenizer", default="byt5", help="byt5, or a Hugging Face tokenizer folder")
     parser.add_argument("--held-out", type=float, default=0.05, help="share of documents kept from training")

@@ -52,7 +52,9 @@ class Index:
     splits: dict[str, Split]
 
     def write(self, folder: Path) -> None:
-        write_atomically(folder / "index.json", json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
+        write_atomically(
+            folder / "index.json", json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+        )
 
 
 def read_index(folder: Path) -> Index:
@@ -68,7 +70,9 @@ def read_index(folder: Path) -> Index:
         }
         return Index(raw["tokenizer"], raw["vocabulary"], raw["dtype"], splits)
     except FileNotFoundError:
-        raise exits.Failure(f"{path}: missing; `python -m trainer.data.prepare` makes it", exits.CONFIG) from None
+        raise exits.Failure(
+            f"{path}: missing; `python -m trainer.data.prepare` makes it", exits.CONFIG
+        ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise exits.Failure(f"{path}: unreadable: {error!r}", exits.CONFIG) from error
 
@@ -102,7 +106,9 @@ class Stream:
             expected = shard.tokens * np.dtype(index.dtype).itemsize
             size = path.stat().st_size if path.exists() else -1
             if size != expected:
-                raise exits.Failure(f"{path}: {size} bytes, its index says {expected}; prepare the data again", exits.CONFIG)
+                raise exits.Failure(
+                    f"{path}: {size} bytes, its index says {expected}; prepare the data again", exits.CONFIG
+                )
             self._maps.append(np.memmap(path, dtype=index.dtype, mode="r"))
             self._starts.append(self._starts[-1] + shard.tokens)
 

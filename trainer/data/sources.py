@@ -35,7 +35,9 @@ def documents(source: Literal["python-documentation"] | Path) -> Iterator[Docume
         yield from _python_documentation()
         return
     folder = Path(source)
-    files = sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
+    files = (
+        sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
+    )
     if not files:
         raise exits.Failure(f"data.source {folder}: no {', '.join(SUFFIXES)} files there", exits.CONFIG)
     for path in files:
@@ -63,5 +65,7 @@ def _file(path: Path, name: str) -> Iterator[Document]:
             try:
                 text = json.loads(line)["text"]
             except (ValueError, KeyError, TypeError) as error:
-                raise exits.Failure(f"{path}:{number}: expected an object with a text: {error}", exits.CONFIG) from error
+                raise exits.Failure(
+                    f"{path}:{number}: expected an object with a text: {error}", exits.CONFIG
+                ) from error
             yield Document(f"{name}:{number}", text)
