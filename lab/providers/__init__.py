@@ -1,0 +1,1 @@
+"""The lab's Pulumi plugins: aws (raw provider protocol) and eks (components). bin/ starts them."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -14,18 +11,12 @@ from pulumi.runtime.proto import provider_pb2_grpc
 
 from lab.providers.aws.engine import Engine
 from lab.providers.aws.server import Provider
+from lab.providers.parent import die_with_parent
 
 _THREADS = 64
 """One per operation under way; most of them wait for AWS."""
 _LARGEST_MESSAGE = 400 * 1024 * 1024
 """As pulumi's own servers."""
-
-
-def die_with(parent: int) -> None:
-    """End this process when its parent does: an engine that was killed can't say goodbye."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(0)
 
 
 def serve(engine_address: str | None) -> tuple[grpc.Server, int]:
@@ -39,13 +30,12 @@ def serve(engine_address: str | None) -> tuple[grpc.Server, int]:
 
 
 def main() -> None:
-    parent = os.getppid()
+    die_with_parent()
     logging.basicConfig(level=logging.WARNING)
     addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     server, port = serve(addresses[-1] if addresses else None)
     # The engine reads the first line as the port; nothing may be printed before it.
     print(port, flush=True)
-    threading.Thread(target=die_with, args=(parent,), daemon=True).start()
     server.wait_for_termination()
 
 
