@@ -1,4 +1,4 @@
-"""The Python environments: `python3 -m lab.bootstrap` makes the checkout's .venv in the cache.
+"""The Python environments: `python3 lab/bootstrap.py` makes the checkout's .venv in the cache.
 
 Only the standard library is imported here, because nothing else is installed yet. Two folders of the cache
 are made, each once for a given set of requirement files:
@@ -25,9 +25,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.settings import Lab
-
 PROJECT = Path(__file__).resolve().parents[1]
+if not __package__:  # run as a script: Python then looks for modules beside it, in lab/
+    sys.path[0] = str(PROJECT)
+
+from lab.settings import Lab  # noqa: E402
+
 PROGRAM = ("requirements.txt", "lab/requirements.txt")
 TRAINER = "trainer/requirements.txt"
 OLDEST = (3, 11)
@@ -220,7 +223,7 @@ def _prefer_the_pods_python() -> None:
     other = shutil.which("python{}.{}".format(*PODS), path=f"{os.environ.get('PATH', '')}:/usr/bin")
     works = other and subprocess.run([other, "-c", "import ensurepip"], capture_output=True).returncode == 0
     if other and works:
-        os.execv(other, [other, "-m", "lab.bootstrap", *sys.argv[1:]])
+        os.execv(other, [other, str(Path(__file__).resolve()), *sys.argv[1:]])
 
 
 def _too_old() -> str:
