@@ -24,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.aws", description=__doc__)
     parser.add_argument("--name", help="the lab's name (default: SHARDYARD_LAB or local)")
     parser.add_argument(
-        "--no-kubernetes", action="store_true", help="clusters become ACTIVE at once, with nothing behind them"
+        "--no-kubernetes",
+        action="store_true",
+        help="clusters become ACTIVE at once, with nothing behind them",
     )
     parser.add_argument("--pace", type=float, default=1.0, help="multiplies every wait (default 1, 0: none)")
     arguments = parser.parse_args()

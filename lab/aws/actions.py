@@ -73,7 +73,7 @@ _checks: dict[tuple[Service, Action], list[Check]] = defaultdict(list)
 _consequences: dict[tuple[Service, Action], list[Consequence]] = defaultdict(list)
 
 
-class Refusal(ServiceException):  # type: ignore[misc]
+class Refusal(ServiceException):
     """An error of the API. (moto looks for the error's model by the module of its class: not in moto.core.)"""
 
 
@@ -153,14 +153,18 @@ def _answer(world: World, name: Action, handler: Handler) -> Callable[[BaseRespo
     return answer
 
 
-def _guarded(world: World, service: Service, name: Action, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _guarded(
+    world: World, service: Service, name: Action, answer: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
     @functools.wraps(answer)
     def method(response: BaseResponse) -> Any:
         for check in _checks[service, name]:
             check(_call(world, name, response))
         result = answer(response)
         for consequence in _consequences[service, name]:
-            consequence(_call(world, name, response), result.result if isinstance(result, ActionResult) else result)
+            consequence(
+                _call(world, name, response), result.result if isinstance(result, ActionResult) else result
+            )
         return result
 
     return method

@@ -59,7 +59,12 @@ def _find(call: Call, name: str | None = None) -> Budget:
 
 def _key(notification: dict[str, Any]) -> tuple[Any, ...]:
     kind = notification.get("ThresholdType", "PERCENTAGE")
-    return notification["NotificationType"], notification["ComparisonOperator"], float(notification["Threshold"]), kind
+    return (
+        notification["NotificationType"],
+        notification["ComparisonOperator"],
+        float(notification["Threshold"]),
+        kind,
+    )
 
 
 def _notice(call: Call, notification: dict[str, Any]) -> Notice:
@@ -136,7 +141,9 @@ def describe_notifications_for_budget(call: Call) -> dict[str, Any]:
 def create_notification(call: Call) -> dict[str, Any]:
     notices = _find(call).notices
     if any(_key(one.notification) == _key(call["Notification"]) for one in notices):
-        raise refuse("DuplicateRecordException", "Error creating notification - the notification already exists.")
+        raise refuse(
+            "DuplicateRecordException", "Error creating notification - the notification already exists."
+        )
     notices.append(Notice(call["Notification"], list(call["Subscribers"])))
     return {}
 

@@ -81,7 +81,9 @@ def identify(environ: dict[str, Any]) -> Asked | None:
     return Asked(service, operation.name, region, parameters, model, operation, protocol)
 
 
-def _parameters(operation: OperationModel, protocol: str, request: Request, path: dict[str, Any]) -> dict[str, Any]:
+def _parameters(
+    operation: OperationModel, protocol: str, request: Request, path: dict[str, Any]
+) -> dict[str, Any]:
     if operation.service_model.service_name == "s3":
         return dict(path)
     parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)

@@ -37,7 +37,6 @@ class Console:
                 Rule("/_lab/calls", methods=["GET"], endpoint=self.list_calls),
                 Rule("/_lab/resources", methods=["GET"], endpoint=self.list_resources),
                 Rule("/_lab/authenticate", methods=["POST"], endpoint=self.authenticate),
-                Rule("/_lab/authenticate/<cluster>", methods=["POST"], endpoint=self.authenticate),
                 Rule("/_lab/capacity", methods=["POST"], endpoint=self.set_capacity),
                 Rule("/_lab/quotas", methods=["POST"], endpoint=self.set_quota),
                 Rule("/_lab/faults", methods=["GET"], endpoint=self.list_faults),
@@ -57,10 +56,15 @@ class Console:
             response = error
         except (KeyError, TypeError, ValueError) as error:
             response = _json({"error": repr(error)}, 400)
-        return response(environ, start_response)  # type: ignore[no-any-return]
+        return response(environ, start_response)
 
     def health(self, _: Request) -> Any:
-        return {"status": "ok", "lab": self.world.lab.name, "pid": os.getpid(), "kubernetes": self.world.runtime is not None}
+        return {
+            "status": "ok",
+            "lab": self.world.lab.name,
+            "pid": os.getpid(),
+            "kubernetes": self.world.runtime is not None,
+        }
 
     def list_calls(self, request: Request) -> Any:
         """`?since=N` leaves out the calls up to sequence number N."""
@@ -70,8 +74,9 @@ class Console:
         with self.world.lock:
             return resources(self.world)
 
-    def authenticate(self, request: Request, cluster: str | None = None) -> Any:
-        """The TokenReview webhook of the API server of that cluster."""
+    def authenticate(self, request: Request) -> Any:
+        """The TokenReview webhook of the clusters' API servers; each sends its name as the bearer token."""
+        _, _, cluster = request.headers.get("Authorization", "").partition("Bearer ")
         answer = review(self.world, request.get_json(), cluster)
         if error := answer["status"].get("error"):
             log.info("token refused: %s", error)

@@ -22,7 +22,9 @@ def error_answer(asked: Asked | None, code: str, message: str, status: int) -> A
     line = f"{status} {HTTPStatus(status).phrase}"
     if asked is None or asked.model is None or asked.operation is None:
         return line, [("Content-Type", "text/plain")], f"{code}: {message}".encode()
-    serializer = get_serializer_class(asked.model.service_name, asked.protocol)(operation_model=asked.operation)
+    serializer = get_serializer_class(asked.model.service_name, asked.protocol)(
+        operation_model=asked.operation
+    )
     answer = serializer.serialize(refuse(code, message))
     body = answer["body"]
     headers = [(name, str(value)) for name, value in answer["headers"].items()]

@@ -70,7 +70,7 @@ class Emulator:
         return started[0], started[1], body
 
 
-class _Handler(MotoRequestHandler):  # type: ignore[misc]
+class _Handler(MotoRequestHandler):
     """HTTP/1.1 keeps boto3's connections open; the access log is ours (see Emulator)."""
 
     protocol_version = "HTTP/1.1"

@@ -40,7 +40,9 @@ def resources(world: World) -> list[dict[str, str]]:
     """Type, id, ARN, name and region of each, sorted."""
     found = [*_of_moto(), *_of_the_lab(world)]
     names = ("type", "id", "arn", "name", "region")
-    return sorted((dict(zip(names, one, strict=True)) for one in found), key=lambda one: (one["type"], one["id"]))
+    return sorted(
+        (dict(zip(names, one, strict=True)) for one in found), key=lambda one: (one["type"], one["id"])
+    )
 
 
 def _of_moto() -> Iterator[tuple[str, ...]]:
@@ -48,21 +50,37 @@ def _of_moto() -> Iterator[tuple[str, ...]]:
         (ec2_backends, _ec2),
         (iam_backends, _iam),
         (kms_backends, _kms),
-        (s3_backends, lambda one: (("s3:bucket", name, f"arn:aws:s3:::{name}", name) for name in one.buckets)),
-        (ecr_backends, lambda one: (("ecr:repository", name, it.arn, name) for name, it in one.repositories.items())),
+        (
+            s3_backends,
+            lambda one: (("s3:bucket", name, f"arn:aws:s3:::{name}", name) for name in one.buckets),
+        ),
+        (
+            ecr_backends,
+            lambda one: (("ecr:repository", name, it.arn, name) for name, it in one.repositories.items()),
+        ),
         (logs_backends, lambda one: (("logs:group", name, it.arn, name) for name, it in one.groups.items())),
-        (cloudwatch_backends, lambda one: (("cloudwatch:alarm", name, it.alarm_arn, name) for name, it in one.alarms.items())),
+        (
+            cloudwatch_backends,
+            lambda one: (("cloudwatch:alarm", name, it.alarm_arn, name) for name, it in one.alarms.items()),
+        ),
         (sns_backends, lambda one: (("sns:topic", arn, arn, it.name) for arn, it in one.topics.items())),
-        (sqs_backends, lambda one: (("sqs:queue", name, it.queue_arn, name) for name, it in one.queues.items())),
+        (
+            sqs_backends,
+            lambda one: (("sqs:queue", name, it.queue_arn, name) for name, it in one.queues.items()),
+        ),
         (
             secretsmanager_backends,
             lambda one: (
-                ("secretsmanager:secret", it.arn, it.arn, it.name) for it in one.secrets.values() if not it.is_deleted()
+                ("secretsmanager:secret", it.arn, it.arn, it.name)
+                for it in one.secrets.values()
+                if not it.is_deleted()
             ),
         ),
         (
             resourcegroups_backends,
-            lambda one: (("resource-groups:group", it.name, it.arn, it.name) for it in one.groups.by_name.values()),
+            lambda one: (
+                ("resource-groups:group", it.name, it.arn, it.name) for it in one.groups.by_name.values()
+            ),
         ),
     ]
     for backends, listed in tables:
@@ -117,7 +135,7 @@ def _kms(kms: Any) -> Iterator[Found]:
     """Keys of the account's own; one whose deletion is scheduled counts as gone."""
     for key in kms.keys.values():
         aliases = [name for name in key.aliases if not name.startswith("alias/aws/")]
-        if key.aliases and not aliases or key.key_state == "PendingDeletion":
+        if (key.aliases and not aliases) or key.key_state == "PendingDeletion":
             continue
         yield "kms:key", key.id, key.arn, key.description
         for name in aliases:

@@ -37,7 +37,7 @@ class World:
 
     def state(self, kind: type[State], region: str) -> State:
         """The state of that kind in that region, made empty at first use."""
-        return self._states.setdefault((kind, region), kind())  # type: ignore[no-any-return]
+        return self._states.setdefault((kind, region), kind())
 
     def states(self, kind: type[State]) -> dict[str, State]:
         """The state of that kind by region, of the regions used so far."""
@@ -84,7 +84,7 @@ class World:
     def _pending(self) -> list[Callable[[], None]]:
         if not hasattr(self._unlocked, "pending"):
             self._unlocked.pending = []
-        return self._unlocked.pending  # type: ignore[no-any-return]
+        return self._unlocked.pending
 
     def close(self) -> None:
         """Stop timers, take every cluster down and give the workers a moment to notice."""

@@ -81,7 +81,8 @@ def admit(world: World, ec2: EC2Backend, wish: Wish) -> str:
         return _targeted(world, ec2, wish)
     if wish.market == "capacity-block":
         raise refuse(
-            "InvalidParameterCombination", "The market type capacity-block needs a capacity reservation as target."
+            "InvalidParameterCombination",
+            "The market type capacity-block needs a capacity reservation as target.",
         )
     if wish.preference != "none" and not wish.market:
         for one in _reservations(world, ec2).values():
@@ -99,7 +100,11 @@ def _reservations(world: World, ec2: EC2Backend) -> dict[str, CapacityReservatio
 
 def _targeted(world: World, ec2: EC2Backend, wish: Wish) -> str:
     state = world.state(CapacityReservations, ec2.region_name)
-    ids = [wish.reservation_id] if wish.reservation_id else reservations_of(world, ec2, wish.reservation_group_arn)
+    ids = (
+        [wish.reservation_id]
+        if wish.reservation_id
+        else reservations_of(world, ec2, wish.reservation_group_arn)
+    )
     candidates = [state.find(one) for one in ids]
     if wish.reservation_id:
         _check_market(candidates[0], wish)

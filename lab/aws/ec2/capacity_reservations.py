@@ -125,7 +125,9 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
             "Unsupported", f"Instance type {facts.name} is not supported in Availability Zone {zone}."
         )
     if (call.get("EndDateType", "unlimited") == "limited") != bool(call.get("EndDate")):
-        raise refuse("InvalidParameterCombination", "EndDate goes with EndDateType limited, and only with it.")
+        raise refuse(
+            "InvalidParameterCombination", "EndDate goes with EndDateType limited, and only with it."
+        )
     check_quota(call.world, backend(call), facts, count)
     reservation = CapacityReservation(
         id=(new := new_id("cr")),
@@ -194,8 +196,12 @@ def modify_capacity_reservation(call: Call) -> dict[str, Any]:
     if count := call.get("InstanceCount"):
         in_use = used(backend(call), reservation)
         if count < in_use:
-            raise refuse("InvalidParameterValue", f"{in_use} instances run in the reservation; it can't go below.")
-        check_quota(call.world, backend(call), instance_type(reservation.instance_type), count - reservation.count)
+            raise refuse(
+                "InvalidParameterValue", f"{in_use} instances run in the reservation; it can't go below."
+            )
+        check_quota(
+            call.world, backend(call), instance_type(reservation.instance_type), count - reservation.count
+        )
         reservation.count = count
     if call.get("EndDateType") == "unlimited":
         reservation.end = None

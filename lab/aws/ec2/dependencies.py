@@ -25,7 +25,9 @@ def _interfaces_with(ec2: EC2Backend, group_id: str) -> Iterator[NetworkInterfac
 
 
 def _refers_to(group: SecurityGroup, group_id: str) -> bool:
-    return any(rule.source_group.get("GroupId") == group_id for rule in [*group.ingress_rules, *group.egress_rules])
+    return any(
+        rule.source_group.get("GroupId") == group_id for rule in [*group.ingress_rules, *group.egress_rules]
+    )
 
 
 @before("ec2", "DeleteSubnet")
@@ -42,7 +44,9 @@ def group_unused(call: Call) -> None:
     if group is None:
         return
     if group.name == "default":
-        raise refuse("CannotDelete", f"the specified group: \"{group_id}\" name: \"default\" cannot be deleted by a user")
+        raise refuse(
+            "CannotDelete", f'the specified group: "{group_id}" name: "default" cannot be deleted by a user'
+        )
     others = (other for groups in ec2.groups.values() for other in groups.values() if other.id != group_id)
     if any(_interfaces_with(ec2, group_id)) or any(_refers_to(other, group_id) for other in others):
         raise _violation(f"resource {group_id} has a dependent object")
@@ -77,9 +81,7 @@ def no_public_addresses(call: Call) -> None:
 def address_unused(call: Call) -> None:
     for address in backend(call).addresses:
         if address.allocation_id == call.get("AllocationId") and address.association_id:
-            raise refuse(
-                "InvalidIPAddress.InUse", f"Address {address.public_ip} is in use."
-            )
+            raise refuse("InvalidIPAddress.InUse", f"Address {address.public_ip} is in use.")
 
 
 @before("ec2", "DeleteNetworkInterface", "DetachNetworkInterface")
@@ -90,9 +92,8 @@ def interface_is_the_callers(call: Call) -> None:
         attached = interface.attachment_id and interface.attachment_id == call.get("AttachmentId")
         if (named or attached) and interface.requester_managed:
             raise refuse(
-                "OperationNotPermitted", "You do not have permission to manage the requester-managed interface."
+                "OperationNotPermitted",
+                "You do not have permission to manage the requester-managed interface.",
             )
         if named and interface.status == "in-use":
-            raise refuse(
-                "InvalidParameterValue", f"Network interface '{interface.id}' is currently in use."
-            )
+            raise refuse("InvalidParameterValue", f"Network interface '{interface.id}' is currently in use.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from moto.ec2.models import EC2Backend
@@ -49,8 +50,13 @@ def interfaces_follow(call: Call, _: Any) -> None:
     present = {ec2.get_network_interface(one).subnet.id: one for one in endpoint.network_interface_ids}
     for subnet in set(endpoint.subnet_ids) - set(present):
         present[subnet] = create_owned(
-            call.account, call.region, subnet, f"VPC Endpoint Interface {endpoint.id}", "amazon-vpce",
-            endpoint.security_group_ids, "vpc_endpoint",
+            call.account,
+            call.region,
+            subnet,
+            f"VPC Endpoint Interface {endpoint.id}",
+            "amazon-vpce",
+            endpoint.security_group_ids,
+            "vpc_endpoint",
         )
     gone = [interface for subnet, interface in present.items() if subnet not in endpoint.subnet_ids]
     remove_owned(call.account, call.region, gone)
@@ -70,7 +76,8 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
             unsuccessful.append({"ResourceId": endpoint_id, "Error": error})
         elif endpoint.state != "deleting":
             endpoint.state = "deleting"
-            call.world.after(DELETION if _has_interfaces(endpoint) else 0.2, lambda one=endpoint: _delete(ec2, one))
+            wait = DELETION if _has_interfaces(endpoint) else 0.0
+            call.world.after(wait, partial(_delete, ec2, endpoint))
     return {"Unsuccessful": unsuccessful}
 
 

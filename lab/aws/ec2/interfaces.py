@@ -47,7 +47,9 @@ def _create_network_interface(
     An efa-only interface has none.
     """
     place = self.get_subnet(subnet) if isinstance(subnet, str) else subnet
-    address = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
+    address = private_ip_address
+    if isinstance(address, list):
+        address = address[0] if address else None
     kind = options.pop("interface_type", "interface")
     if kind == "efa-only":
         interface = _moto_create(self, place, place.cidr_block.partition("/")[0], *arguments, **options)

@@ -16,6 +16,7 @@ from lab.aws.ec2.instance_types import InstanceType, instance_type, interfaces_o
 from lab.aws.ec2.tags import backend
 from lab.aws.world import World
 
+ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
 EFA = ("efa", "efa-only")
 
 
@@ -46,13 +47,17 @@ def launch(
     The subnet is in SubnetId, or in the first interface. Raises what EC2 raises.
     """
     interfaces: list[dict[str, Any]] = [dict(one) for one in data.get("NetworkInterfaces", [])]
-    subnet_id = data.get("SubnetId") or next((one["SubnetId"] for one in interfaces if "SubnetId" in one), None)
+    subnet_id = data.get("SubnetId") or next(
+        (one["SubnetId"] for one in interfaces if "SubnetId" in one), None
+    )
     if not subnet_id:
         raise refuse("MissingInput", "No default VPC for this user: name a subnet.")
     subnet, facts = ec2.get_subnet(subnet_id), instance_type(data.get("InstanceType", "m1.small"))
     check_interfaces(facts, interfaces)
     group_ids = list(data.get("SecurityGroupIds", []))
-    _check_groups(ec2, subnet, [*group_ids, *(group for one in interfaces for group in one.get("Groups", []))])
+    _check_groups(
+        ec2, subnet, [*group_ids, *(group for one in interfaces for group in one.get("Groups", []))]
+    )
     wish = Wish.of(data, facts, subnet, count)
     reservation_id = admit(world, ec2, wish)
     specifications = convert_tag_spec(data.get("TagSpecifications", []))
@@ -74,7 +79,7 @@ def launch(
         ebs_optimized=data.get("EbsOptimized", False),
         metadata_options=data.get("MetadataOptions", {}),
         client_token=data.get("ClientToken"),
-        **({"block_device_mappings": data["BlockDeviceMappings"]} if data.get("BlockDeviceMappings") else {}),
+        **_block_devices(data.get("BlockDeviceMappings", [])),
     )
     for instance in launched.instances:
         instance.capacity_reservation_id = reservation_id or None
@@ -84,13 +89,31 @@ def launch(
     return launched
 
 
+def _block_devices(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The option for moto: without mappings it makes a root volume of its own.
+
+    The root volume goes with its instance unless the mapping says otherwise (so do the images' defaults).
+    """
+    volumes = [one for one in mappings if one.get("Ebs")]
+    if not volumes:
+        return {}
+    return {
+        "block_device_mappings": [
+            {**one, "Ebs": {"DeleteOnTermination": one["DeviceName"] in ROOT_DEVICES, **one["Ebs"]}}
+            for one in volumes
+        ]
+    }
+
+
 def check_interfaces(facts: InstanceType, interfaces: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a layout of interfaces that the type can't have."""
     if not interfaces:
         return
     places = [(one.get("NetworkCardIndex", 0), one.get("DeviceIndex", 0)) for one in interfaces]
     if (0, 0) not in places:
-        raise refuse("InvalidParameterValue", "The primary interface is device 0 of network card 0; it is missing.")
+        raise refuse(
+            "InvalidParameterValue", "The primary interface is device 0 of network card 0; it is missing."
+        )
     if len(set(places)) < len(places):
         raise refuse("InvalidParameterValue", "Each network interface requires a unique device index.")
     for card, device in places:
@@ -101,7 +124,8 @@ def check_interfaces(facts: InstanceType, interfaces: Sequence[Mapping[str, Any]
                 f"network cards, {interfaces_of_card(facts.name, card)} interfaces on this one.",
             )
     if len(interfaces) > facts.interfaces:
-        raise refuse("AttachmentLimitExceeded", f"Interface count {len(interfaces)} exceeds the limit for {facts.name}.")
+        message = f"Interface count {len(interfaces)} exceeds the limit for {facts.name}."
+        raise refuse("AttachmentLimitExceeded", message)
     efa = sum(one.get("InterfaceType") in EFA for one in interfaces)
     if efa and not facts.efa_interfaces:
         raise refuse("Unsupported", f"EFA interfaces are not supported on {facts.name}.")

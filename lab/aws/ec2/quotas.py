@@ -102,7 +102,9 @@ def _of_service(call: Call) -> dict[str, dict[str, Any]]:
 def get_service_quota(call: Call) -> dict[str, Any]:
     found = _of_service(call).get(call["QuotaCode"])
     if found is None:
-        raise refuse("NoSuchResourceException", "The request failed because the specified quota does not exist.")
+        raise refuse(
+            "NoSuchResourceException", "The request failed because the specified quota does not exist."
+        )
     return {"Quota": found}
 
 

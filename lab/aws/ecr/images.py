@@ -38,7 +38,7 @@ class Memories:
     repositories: dict[str, Memory] = field(default_factory=dict)
 
 
-class RegistryImage(Image):  # type: ignore[misc]
+class RegistryImage(Image):
     """An image with its true size."""
 
     def __init__(self, account: str, repository: str, manifest: Manifest) -> None:

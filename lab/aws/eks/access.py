@@ -9,12 +9,14 @@ from uuid import uuid4
 
 from lab.aws.actions import Call, action, refuse
 from lab.aws.eks.access_policies import PREFIX, name_of
-from lab.aws.eks.state import AssociatedPolicy, Cluster, Entry, active_cluster, find_cluster, now
+from lab.aws.eks.state import AssociatedPolicy, Cluster, Entry, active_cluster, now
 from lab.aws.principals import find_principal
 from lab.aws.world import World
 from lab.nodes.api import AccessEntry
 
 NODE_TYPES = ("EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX")
+NODE_USER = "system:node:{{EC2PrivateDNSName}}"
+RESERVED_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 _appliers: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -57,7 +59,7 @@ def new_entry(cluster: Cluster, principal_arn: str, kind: str = "STANDARD") -> E
         principal_arn=principal_arn,
         arn=f"arn:aws:eks:{cluster.region}:{cluster.account}:access-entry/{cluster.name}/{sort}/{cluster.account}/"
         f"{name.rpartition('/')[2]}/{uuid4()}",
-        username="system:node:{{EC2PrivateDNSName}}" if kind in NODE_TYPES else default_username(cluster.account, principal_arn),
+        username=NODE_USER if kind in NODE_TYPES else default_username(cluster.account, principal_arn),
         groups=["system:nodes"] if kind in NODE_TYPES else [],
         type=kind,
         tags={},
@@ -111,8 +113,11 @@ def _described(cluster: Cluster, entry: Entry) -> dict[str, Any]:
 
 def _check_groups(groups: list[str]) -> list[str]:
     for group in groups:
-        if group.startswith(("system:", "eks:", "aws:", "amazon:", "iam:")):
-            raise refuse("InvalidParameterException", f"The kubernetes group name {group} is invalid, it cannot start with system:, eks:, aws:, amazon: or iam:")
+        if group.startswith(RESERVED_GROUPS):
+            raise refuse(
+                "InvalidParameterException",
+                f"The kubernetes group name {group} is invalid, it cannot start with {', '.join(RESERVED_GROUPS)}",
+            )
     return list(groups)
 
 
@@ -123,14 +128,13 @@ def create_access_entry(call: Call) -> dict[str, Any]:
         raise refuse(
             "ResourceInUseException", "The specified access entry resource is already in use on this cluster."
         )
-    if ":assumed-role/" in principal or ":role/" not in principal and ":user/" not in principal:
-        raise refuse(
-            "InvalidParameterException", "The specified principalArn is invalid: invalid principal."
-        )
+    if ":assumed-role/" in principal or (":role/" not in principal and ":user/" not in principal):
+        raise refuse("InvalidParameterException", "The specified principalArn is invalid: invalid principal.")
     kind = call.get("type", "STANDARD")
     if kind in NODE_TYPES and (call.get("kubernetesGroups") or call.get("username")):
         raise refuse(
-            "InvalidParameterException", f"An access entry of type {kind} takes neither a username nor groups."
+            "InvalidParameterException",
+            f"An access entry of type {kind} takes neither a username nor groups.",
         )
     groups = _check_groups(call.get("kubernetesGroups", []))
     entry = new_entry(cluster, principal, kind)
@@ -188,12 +192,15 @@ def associate_access_policy(call: Call) -> dict[str, Any]:
     cluster, entry = _find(call)
     name_of(call["policyArn"])
     if entry.type != "STANDARD":
-        raise refuse("InvalidRequestException", f"Policies can't be associated with entries of type {entry.type}.")
+        raise refuse(
+            "InvalidRequestException", f"Policies can't be associated with entries of type {entry.type}."
+        )
     scope = call["accessScope"]
     namespaces = list(scope.get("namespaces", []))
     if (scope["type"] == "namespace") != bool(namespaces):
         raise refuse(
-            "InvalidParameterException", "Namespaces go with an access scope of type namespace, and only with it."
+            "InvalidParameterException",
+            "Namespaces go with an access scope of type namespace, and only with it.",
         )
     policy = AssociatedPolicy(call["policyArn"], scope["type"], namespaces)
     if earlier := entry.policies.get(policy.arn):

@@ -21,7 +21,8 @@ def name_of(arn: str) -> str:
     name = arn.removeprefix(PREFIX)
     if name not in NAMES:
         raise refuse(
-            "InvalidParameterException", "The policyArn parameter format is not valid or the policy does not exist"
+            "InvalidParameterException",
+            "The policyArn parameter format is not valid or the policy does not exist",
         )
     return name
 

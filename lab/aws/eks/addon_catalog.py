@@ -39,7 +39,9 @@ def check_version(name: str, version: str) -> str:
     """A version of the right form. (AWS knows which exist; this lab takes any that could.)"""
     if not VERSION.match(version):
         raise refuse(
-            "InvalidParameterException", f"Addon version specified is not supported: {version}", addonName=name
+            "InvalidParameterException",
+            f"Addon version specified is not supported: {version}",
+            addonName=name,
         )
     return version
 
@@ -75,7 +77,8 @@ def _described(name: str, kubernetes_versions: list[str]) -> dict[str, Any]:
                 "addonVersion": version,
                 "architecture": ["amd64", "arm64"],
                 "compatibilities": [
-                    {"clusterVersion": one, "platformVersions": ["*"], "defaultVersion": True} for one in fitting
+                    {"clusterVersion": one, "platformVersions": ["*"], "defaultVersion": True}
+                    for one in fitting
                 ],
                 "requiresConfiguration": False,
                 "requiresIamPermissions": False,

@@ -18,6 +18,7 @@ from lab.aws.world import World
 log = logging.getLogger(__name__)
 NEEDS_NODES = ("coredns", "metrics-server")
 """Deployments that stay DEGRADED while there is no node to run them."""
+UNHEALTHY = "The add-on is unhealthy because it doesn't have the desired number of replicas."
 PATIENCE = 60.0
 """Seconds until an add-on without a node is DEGRADED; AWS waits 20 minutes."""
 
@@ -27,7 +28,9 @@ def _values(call: Call, given: str | None) -> dict[str, Any]:
     try:
         values = yaml.safe_load(given or "{}")
     except yaml.YAMLError as error:
-        raise refuse("InvalidParameterException", f"ConfigurationValue is not in valid format: {error}") from None
+        raise refuse(
+            "InvalidParameterException", f"ConfigurationValue is not in valid format: {error}"
+        ) from None
     if not isinstance(values, dict):
         raise refuse("InvalidParameterException", "ConfigurationValue is not in valid format: not an object")
     return values
@@ -56,7 +59,9 @@ def create_addon(call: Call) -> dict[str, Any]:
     cluster, name = active_cluster(call), call["addonName"]
     addon_catalog.check(name)
     if name in cluster.addons:
-        raise refuse("ResourceInUseException", "Addon already exists.", addonName=name, clusterName=cluster.name)
+        raise refuse(
+            "ResourceInUseException", "Addon already exists.", addonName=name, clusterName=cluster.name
+        )
     version = call.get("addonVersion") or addon_catalog.default_version(name, cluster.version)
     _values(call, call.get("configurationValues"))
     addon = Addon(
@@ -83,7 +88,8 @@ def _set_pod_identities(call: Call, cluster: Cluster, addon: Addon) -> None:
         if one.owner_arn == addon.arn:
             del cluster.pod_identities[identity]
     made = [
-        associate(call, cluster, addon.namespace, one["serviceAccount"], one["roleArn"], addon.arn) for one in wanted
+        associate(call, cluster, addon.namespace, one["serviceAccount"], one["roleArn"], addon.arn)
+        for one in wanted
     ]
     addon.pod_identities = [one.arn for one in made]
 
@@ -96,7 +102,7 @@ def _install(call: Call, cluster: Cluster, addon: Addon, failed: str, update: Up
             values = _values(call, addon.configuration)
             world.runtime.install_addon(cluster.name, addon.name, addon.version, values)
             if addon.name in NEEDS_NODES and not _wait_for_nodes(world, cluster):
-                issues = [Issue("InsufficientNumberOfReplicas", "The add-on is unhealthy because it doesn't have the desired number of replicas.", [addon.arn])]
+                issues = [Issue("InsufficientNumberOfReplicas", UNHEALTHY, [addon.arn])]
         status = "DEGRADED" if issues else "ACTIVE"
     except Exception as error:
         log.exception("add-on %s of %s", addon.name, cluster.name)
@@ -163,7 +169,10 @@ def delete_addon(call: Call) -> dict[str, Any]:
         except Exception as error:
             log.exception("add-on %s of %s", addon.name, cluster.name)
             with call.world.lock:
-                addon.status, addon.issues = "DELETE_FAILED", [Issue("InternalFailure", str(error), [addon.arn])]
+                addon.status, addon.issues = (
+                    "DELETE_FAILED",
+                    [Issue("InternalFailure", str(error), [addon.arn])],
+                )
             return
         with call.world.lock:
             cluster.addons.pop(addon.name, None)

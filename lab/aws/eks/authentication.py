@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from lab.aws.eks.state import Cluster, Clusters, Entry
 from lab.aws.principals import Principal, find_principal
 from lab.aws.world import World
+from lab.nodes.api import access_group
 from lab.settings import ACCOUNT, LOOPBACK
 
 PREFIX = "k8s-aws-v1."
@@ -96,7 +97,12 @@ class Token:
             )
         )
         to_sign = "\n".join(
-            ("AWS4-HMAC-SHA256", self.query["X-Amz-Date"], self.scope, hashlib.sha256(request.encode()).hexdigest())
+            (
+                "AWS4-HMAC-SHA256",
+                self.query["X-Amz-Date"],
+                self.scope,
+                hashlib.sha256(request.encode()).hexdigest(),
+            )
         )
         key = b"AWS4" + secret_key.encode()
         for part in self.scope.split("/"):
@@ -106,7 +112,9 @@ class Token:
 
 def verify(token: Token, cluster: str, principal: Principal, now: datetime) -> None:
     """The key's holder signed it for this cluster. Raises Rejected."""
-    if not hmac.compare_digest(token.signature(principal.secret_key, cluster), token.query.get("X-Amz-Signature", "")):
+    if not hmac.compare_digest(
+        token.signature(principal.secret_key, cluster), token.query.get("X-Amz-Signature", "")
+    ):
         raise Rejected(f"the signature is not that of the key for the cluster {cluster}")
     if token.query.get("X-Amz-Security-Token", "") != principal.session_token:
         raise Rejected("the security token is not that of the session")
@@ -122,7 +130,7 @@ def user_of(entry: Entry, principal: Principal) -> dict[str, Any]:
     return {
         "username": username,
         "uid": f"aws-iam-authenticator:{ACCOUNT}:{principal.user_id.partition(':')[0]}",
-        "groups": list(entry.groups),
+        "groups": [*entry.groups, access_group(entry.principal_arn)],
         "extra": {
             "arn": [principal.caller_arn],
             "canonicalArn": [principal.arn],
@@ -132,41 +140,30 @@ def user_of(entry: Entry, principal: Principal) -> dict[str, Any]:
     }
 
 
-def authenticate(world: World, text: str, cluster_name: str | None = None) -> dict[str, Any]:
-    """The Kubernetes user behind a token of a cluster. Raises Rejected.
-
-    Without a name, the token's own signature tells which cluster it is for.
-    """
+def authenticate(world: World, text: str, cluster_name: str) -> dict[str, Any]:
+    """The Kubernetes user behind a token of a cluster. Raises Rejected."""
     token, now = Token.parse(text), datetime.now(UTC)
     token.check(f"{LOOPBACK}:{world.lab.aws_port}", now)
     with world.lock:
-        clusters = {name: one for state in world.states(Clusters).values() for name, one in state.clusters.items()}
+        cluster = _cluster(world, cluster_name)
         principal = find_principal(ACCOUNT, token.access_key)
         if principal is None:
             raise Rejected("unknown access key")
-        cluster = _signed_for(token, clusters, principal, now, cluster_name)
+        verify(token, cluster.name, principal, now)
         entry = cluster.entries.get(principal.arn)
         if entry is None:
             raise Rejected(f"{principal.arn} has no access entry in the cluster {cluster.name}")
         return user_of(entry, principal)
 
 
-def _signed_for(
-    token: Token, clusters: Mapping[str, Cluster], principal: Principal, now: datetime, name: str | None
-) -> Cluster:
-    candidates = [one for one in clusters.values() if name in (None, one.name)]
-    failure = Rejected(f"no cluster {name or 'is there'}")
-    for cluster in candidates:
-        try:
-            verify(token, cluster.name, principal, now)
-        except Rejected as error:
-            failure = error
-        else:
-            return cluster
-    raise failure
+def _cluster(world: World, name: str) -> Cluster:
+    for state in world.states(Clusters).values():
+        if name in state.clusters:
+            return state.clusters[name]
+    raise Rejected(f"no cluster {name!r}")
 
 
-def review(world: World, request: Mapping[str, Any], cluster_name: str | None = None) -> dict[str, Any]:
+def review(world: World, request: Mapping[str, Any], cluster_name: str) -> dict[str, Any]:
     """Answer a TokenReview of authentication.k8s.io/v1."""
     text = request.get("spec", {}).get("token", "")
     try:

@@ -22,7 +22,10 @@ def check_role(call: Call, arn: str, service: str) -> None:
     """The role exists and trusts the service. Raises InvalidParameterException."""
     role = find_role(call.account, arn)
     if role is None:
-        raise refuse("InvalidParameterException", f"Role with arn: {arn}, could not be assumed because it does not exist")
+        raise refuse(
+            "InvalidParameterException",
+            f"Role with arn: {arn}, could not be assumed because it does not exist",
+        )
     policy = role.assume_role_policy_document
     document = policy if isinstance(policy, dict) else json.loads(unquote(policy))
     if service not in json.dumps(document):

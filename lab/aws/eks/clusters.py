@@ -26,9 +26,13 @@ def described(cluster: Cluster) -> dict[str, Any]:
         "resourcesVpcConfig": cluster.vpc,
         "kubernetesNetworkConfig": cluster.network,
         "logging": cluster.logging,
-        "identity": {"oidc": {"issuer": f"https://oidc.eks.{cluster.region}.amazonaws.com/id/{cluster.oidc_id}"}},
+        "identity": {
+            "oidc": {"issuer": f"https://oidc.eks.{cluster.region}.amazonaws.com/id/{cluster.oidc_id}"}
+        },
         "status": cluster.status,
-        "certificateAuthority": {"data": cluster.certificate_authority} if cluster.certificate_authority else {},
+        "certificateAuthority": {"data": cluster.certificate_authority}
+        if cluster.certificate_authority
+        else {},
         "platformVersion": versions.PLATFORM_VERSIONS[cluster.version],
         "tags": cluster.tags,
         "encryptionConfig": cluster.encryption,
@@ -114,12 +118,16 @@ def delete_cluster(call: Call) -> dict[str, Any]:
     cluster = find_cluster(call)
     if cluster.deletion_protection:
         raise refuse(
-            "InvalidRequestException", f"Cluster {cluster.name} has deletion protection enabled.", clusterName=cluster.name
+            "InvalidRequestException",
+            f"Cluster {cluster.name} has deletion protection enabled.",
+            clusterName=cluster.name,
         )
     if cluster.nodegroups:
         raise refuse("ResourceInUseException", "Cluster has nodegroups attached", clusterName=cluster.name)
     if cluster.status not in ("ACTIVE", "FAILED"):
-        raise refuse("ResourceInUseException", f"Cluster status is {cluster.status}", clusterName=cluster.name)
+        raise refuse(
+            "ResourceInUseException", f"Cluster status is {cluster.status}", clusterName=cluster.name
+        )
     control_plane.stop(call.world, cluster, lambda: all_clusters(call).pop(cluster.name, None))
     return {"cluster": described(cluster)}
 
@@ -138,7 +146,9 @@ def update_cluster_config(call: Call) -> dict[str, Any]:
     given = [name for name in kinds if call.get(name) is not None]
     if len(given) != 1:
         raise refuse(
-            "InvalidParameterException", "Exactly one type of update can be made in a call.", clusterName=cluster.name
+            "InvalidParameterException",
+            "Exactly one type of update can be made in a call.",
+            clusterName=cluster.name,
         )
     [name], value = given, call[given[0]]
     if name == "resourcesVpcConfig":
@@ -183,7 +193,11 @@ def update_cluster_version(call: Call) -> dict[str, Any]:
 def associate_encryption_config(call: Call) -> dict[str, Any]:
     cluster = active_cluster(call)
     if cluster.encryption:
-        raise refuse("InvalidRequestException", "The cluster already has an encryption config.", clusterName=cluster.name)
+        raise refuse(
+            "InvalidRequestException",
+            "The cluster already has an encryption config.",
+            clusterName=cluster.name,
+        )
     cluster.encryption = list(call["encryptionConfig"])
     return {"update": _recorded(cluster, "AssociateEncryptionConfig", {}).described()}
 

@@ -157,7 +157,9 @@ def _grow(world: World, cluster: Cluster, group: Nodegroup, count: int) -> list[
 def _launch_failure(group: Nodegroup, error: ServiceException) -> Issue:
     code = "InsufficientFreeAddresses" if "FreeAddresses" in error.code else "AsgInstanceLaunchFailures"
     kind = {"SPOT": "Spot", "CAPACITY_BLOCK": "Capacity Block"}.get(group.capacity_type, "On-Demand")
-    message = f"Could not launch {kind} Instances. {error.code} - {error.message} Launching EC2 instance failed."
+    message = (
+        f"Could not launch {kind} Instances. {error.code} - {error.message} Launching EC2 instance failed."
+    )
     log.warning("node group %s: %s", group.name, message)
     return Issue(code, message, [group.autoscaling_group])
 

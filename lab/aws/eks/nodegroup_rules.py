@@ -47,7 +47,9 @@ def check_sources(call: Call, cluster: Cluster, data: Mapping[str, Any]) -> None
         _check_template(call, data)
     types = list(call.get("instanceTypes", []))
     if types and data.get("InstanceType"):
-        raise _invalid("Instance types are in the launch template and in the node group; only one may name them.")
+        raise _invalid(
+            "Instance types are in the launch template and in the node group; only one may name them."
+        )
     for name in [*types, *filter(None, [data.get("InstanceType")])]:
         try:
             instance_type(name)
@@ -56,7 +58,9 @@ def check_sources(call: Call, cluster: Cluster, data: Mapping[str, Any]) -> None
     _check_image(call, data)
     version = call.get("version")
     if version and versions.minor(versions.check(version)) > versions.minor(cluster.version):
-        raise _invalid(f"Nodegroup Kubernetes version {version} is newer than the cluster's {cluster.version}")
+        raise _invalid(
+            f"Nodegroup Kubernetes version {version} is newer than the cluster's {cluster.version}"
+        )
 
 
 def _check_template(call: Call, data: Mapping[str, Any]) -> None:
@@ -74,7 +78,9 @@ def _check_template(call: Call, data: Mapping[str, Any]) -> None:
     if call.get("remoteAccess"):
         raise _invalid("Remote access configuration cannot be specified with a launch template.")
     if data.get("NetworkInterfaces") and data.get("SecurityGroupIds"):
-        raise _invalid("Security groups go in each network interface of the launch template, not beside them.")
+        raise _invalid(
+            "Security groups go in each network interface of the launch template, not beside them."
+        )
     market = (data.get("InstanceMarketOptions") or {}).get("MarketType", "")
     if market == "spot":
         raise _invalid("Launch template should not request spot instances; use the capacity type SPOT.")
@@ -83,7 +89,9 @@ def _check_template(call: Call, data: Mapping[str, Any]) -> None:
         raise _invalid("The capacity type CAPACITY_BLOCK and the market type capacity-block go together.")
     target = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget")
     if block and not (target and data.get("InstanceType")):
-        raise _invalid("A capacity block needs an instance type and a reservation as target in the launch template.")
+        raise _invalid(
+            "A capacity block needs an instance type and a reservation as target in the launch template."
+        )
 
 
 def _check_image(call: Call, data: Mapping[str, Any]) -> None:
@@ -92,7 +100,9 @@ def _check_image(call: Call, data: Mapping[str, Any]) -> None:
         raise _invalid(f"The AMI type {ami_type} is invalid.")
     if data.get("ImageId"):
         if ami_type not in (None, "CUSTOM"):
-            raise _invalid("You cannot specify an AMI type other than CUSTOM when the launch template has an image ID.")
+            raise _invalid(
+                "You cannot specify an AMI type other than CUSTOM when the launch template has an image ID."
+            )
         if call.get("version") or call.get("releaseVersion"):
             raise _invalid("You cannot specify the field version or releaseVersion with a custom AMI.")
     elif ami_type == "CUSTOM":

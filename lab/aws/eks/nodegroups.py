@@ -54,7 +54,9 @@ def launch_template(call: Call) -> dict[str, str] | None:
         return None
     ec2 = backend(call)
     template = (
-        ec2.get_launch_template(given["id"]) if given.get("id") else ec2.get_launch_template_by_name(given["name"])
+        ec2.get_launch_template(given["id"])
+        if given.get("id")
+        else ec2.get_launch_template_by_name(given["name"])
     )
     version = template.get_version(given.get("version") or "$Default")
     return {"id": template.id, "name": template.name, "version": str(version.number)}
@@ -185,7 +187,8 @@ def update_nodegroup_version(call: Call) -> dict[str, Any]:
         group.release_version = data.get("ImageId") or group.release_version
     group.version = call.get("version", group.version)
     group.release_version = call.get("releaseVersion", group.release_version)
-    update = _record(group, Update("VersionUpdate", {"Version": group.version, "ReleaseVersion": group.release_version}))
+    parameters = {"Version": group.version, "ReleaseVersion": group.release_version}
+    update = _record(group, Update("VersionUpdate", parameters))
     node_workers.replace(call.world, cluster, group, update)
     return {"update": update.described()}
 

@@ -19,11 +19,11 @@ EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SC
 KUBELET_TAG = "lab:kubelet"
 """A node group tagged lab:kubelet=real gets nodes with a kubelet; the others are played."""
 
-MEASURED = {
-    "p4de.24xlarge": "1146004920Ki",
-    "p5.48xlarge": "2052371068Ki",
-}
-"""Allocatable memory of EKS nodes that somebody looked at; the others are computed."""
+MEMORY = {"p4de.24xlarge": "1146004920Ki", "p5.48xlarge": "2052371068Ki"}
+"""Allocatable memory of EKS nodes that somebody looked at; other types' is computed."""
+HUGE_PAGES = {"p4d.24xlarge": "21122Mi", "p4de.24xlarge": "21122Mi"}
+"""2 MiB pages that EKS's accelerated image sets aside for EFA; p5's are taken for the types after it too."""
+HUGE_PAGES_P5 = "42242Mi"
 OVERHEAD = 0.975
 """The part of the memory that is left after firmware and kernel took theirs (p5: 2002 of 2048 GiB)."""
 FEW_CPUS = 30
@@ -71,7 +71,11 @@ def _with_groups(data: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
 
 
 def _image(group: Nodegroup) -> str:
-    return group.release_version if group.ami_type == "CUSTOM" else image_id(group.ami_type, group.release_version)
+    return (
+        group.release_version
+        if group.ami_type == "CUSTOM"
+        else image_id(group.ami_type, group.release_version)
+    )
 
 
 def _tags(cluster: Cluster, group: Nodegroup) -> dict[str, str]:
@@ -99,11 +103,14 @@ def node_spec(cluster: Cluster, group: Nodegroup, instance: Instance) -> NodeSpe
         zone_id=subnet.availability_zone_id,
         private_ip=str(instance.private_ip),
         nodegroup=group.name,
-        labels=_labels(group, cluster.region, subnet.availability_zone, subnet.availability_zone_id, facts.name),
+        labels=_labels(
+            group, cluster.region, subnet.availability_zone, subnet.availability_zone_id, facts.name
+        ),
         taints=[Taint(one["key"], one.get("value", ""), EFFECTS[one["effect"]]) for one in group.taints],
         cpu=f"{allocatable_millicpus(facts.cpus)}m",
         memory=allocatable_memory(facts, pods),
         pods=pods,
+        resources=huge_pages(facts),
         devices={name: count for name, count in devices.items() if count},
         real=group.tags.get(KUBELET_TAG) == "real",
     )
@@ -137,9 +144,15 @@ def allocatable_millicpus(cpus: int) -> int:
 
 def allocatable_memory(facts: InstanceType, pods: int) -> str:
     """Kibibytes: kubelet keeps 255 MiB, 11 MiB a pod, and 100 MiB below which it evicts (same source)."""
-    if facts.name in MEASURED:
-        return MEASURED[facts.name]
+    if facts.name in MEMORY:
+        return MEMORY[facts.name]
     return f"{int((facts.memory_mib * OVERHEAD - 255 - 11 * pods - 100) * 1024)}Ki"
+
+
+def huge_pages(facts: InstanceType) -> dict[str, str]:
+    if not (facts.gpus and facts.efa_interfaces):
+        return {}
+    return {"hugepages-2Mi": HUGE_PAGES.get(facts.name, HUGE_PAGES_P5)}
 
 
 def max_pods(facts: InstanceType) -> int:

@@ -14,7 +14,12 @@ SERVICE = "pods.eks.amazonaws.com"
 
 
 def associate(
-    call: Call, cluster: Cluster, namespace: str, service_account: str, role_arn: str, owner_arn: str | None = None
+    call: Call,
+    cluster: Cluster,
+    namespace: str,
+    service_account: str,
+    role_arn: str,
+    owner_arn: str | None = None,
 ) -> PodIdentity:
     """Make an association, the only one of its service account."""
     for one in cluster.pod_identities.values():

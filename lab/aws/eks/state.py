@@ -211,12 +211,16 @@ def active_cluster(call: Call) -> Cluster:
 def find_nodegroup(call: Call, cluster: Cluster) -> Nodegroup:
     name = call["nodegroupName"]
     if name not in cluster.nodegroups:
-        raise refuse("ResourceNotFoundException", f"No node group found for name: {name}.", nodegroupName=name)
+        raise refuse(
+            "ResourceNotFoundException", f"No node group found for name: {name}.", nodegroupName=name
+        )
     return cluster.nodegroups[name]
 
 
 def find_addon(call: Call, cluster: Cluster) -> Addon:
     name = call["addonName"]
     if name not in cluster.addons:
-        raise refuse("ResourceNotFoundException", f"No addon: {name} found in cluster: {cluster.name}", addonName=name)
+        raise refuse(
+            "ResourceNotFoundException", f"No addon: {name} found in cluster: {cluster.name}", addonName=name
+        )
     return cluster.addons[name]

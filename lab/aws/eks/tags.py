@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from lab.aws.actions import Call, action, refuse
-from lab.aws.eks.state import all_clusters
+from lab.aws.eks.state import Addon, Cluster, Entry, Nodegroup, PodIdentity, all_clusters
 
 
 def _tags(call: Call) -> dict[str, str]:
     arn = call["resourceArn"]
     for cluster in all_clusters(call).values():
-        holders = [
+        holders: list[Cluster | Nodegroup | Addon | Entry | PodIdentity] = [
             cluster,
             *cluster.nodegroups.values(),
             *cluster.addons.values(),

@@ -13,6 +13,7 @@ from lab.aws.fsx.state import Association, FileSystem, find_file_system, new_id,
 CREATION = 1.0
 """Seconds; AWS takes minutes, and longer with many objects."""
 DELETION = 1.0
+BUSY = "Another data repository association of this file system is being created or deleted."
 LIMIT = 8
 """Associations of one file system."""
 
@@ -41,7 +42,8 @@ def _of(call: Call, file_system: FileSystem) -> list[Association]:
 def _find(call: Call, association_id: str) -> Association:
     if association_id not in state(call).associations:
         raise refuse(
-            "DataRepositoryAssociationNotFound", f"Data repository association '{association_id}' does not exist."
+            "DataRepositoryAssociationNotFound",
+            f"Data repository association '{association_id}' does not exist.",
         )
     return state(call).associations[association_id]
 
@@ -62,9 +64,11 @@ def create_data_repository_association(call: Call) -> dict[str, Any]:
         raise refuse("UnsupportedOperation", "SCRATCH_1 file systems have no data repository associations.")
     others = _of(call, file_system)
     if any(one.lifecycle in ("CREATING", "DELETING") for one in others):
-        raise refuse("BadRequest", "Another data repository association of this file system is being created or deleted.")
+        raise refuse("BadRequest", BUSY)
     if len(others) >= LIMIT:
-        raise refuse("ServiceLimitExceeded", f"A file system has at most {LIMIT} data repository associations.")
+        raise refuse(
+            "ServiceLimitExceeded", f"A file system has at most {LIMIT} data repository associations."
+        )
     if not path.startswith("/"):
         raise refuse("BadRequest", f"The file system path {path} doesn't begin with a slash.")
     for one in others:
@@ -141,7 +145,7 @@ def delete_data_repository_association(call: Call) -> dict[str, Any]:
     file_system = find_file_system(call, one.file_system_id)
     others = [other for other in _of(call, file_system) if other is not one]
     if any(other.lifecycle in ("CREATING", "DELETING") for other in others):
-        raise refuse("BadRequest", "Another data repository association of this file system is being created or deleted.")
+        raise refuse("BadRequest", BUSY)
     delete_data = call.get("DeleteDataInFileSystem", False)
     if one.lifecycle != "DELETING":
         one.lifecycle = "DELETING"

@@ -11,12 +11,14 @@ from lab.aws.actions import Call, action, refuse
 from lab.aws.ec2.interfaces import create_owned, remove_owned
 from lab.aws.ec2.tags import backend
 from lab.aws.fsx.rules import check_capacity, check_configuration, check_groups
-from lab.aws.fsx.state import FileSystem, find_file_system, new_id, state, tag_list, tag_map
+from lab.aws.fsx.state import Association, FileSystem, find_file_system, new_id, state, tag_list, tag_map
 from lab.aws.world import World
 
 CREATION = 2.0
 """Seconds; AWS takes 5 to 15 minutes."""
 DELETION = 2.0
+IMPORTS = ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")
+"""Members of the older way to S3, which DescribeFileSystems shows elsewhere."""
 SERVER_GIB = 2400
 """One object storage server, and so one interface, for about this much."""
 
@@ -106,7 +108,7 @@ def _configuration(given: dict[str, Any], deployment: str) -> dict[str, Any]:
         "WeeklyMaintenanceStartTime": "1:05:00",
         "DataCompressionType": "NONE",
         "CopyTagsToBackups": False,
-        **{name: value for name, value in given.items() if name not in ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")},
+        **{name: value for name, value in given.items() if name not in IMPORTS},
         "DeploymentType": deployment,
         "MountName": "fsx" if deployment == "SCRATCH_1" else secrets.token_hex(4),
     }
@@ -190,7 +192,10 @@ def list_tags_for_resource(call: Call) -> dict[str, Any]:
 
 def _tags(call: Call) -> dict[str, str]:
     fsx = state(call)
-    for one in [*fsx.file_systems.values(), *fsx.associations.values()]:
+    holders: list[FileSystem | Association] = [*fsx.file_systems.values(), *fsx.associations.values()]
+    for one in holders:
         if one.arn == call["ResourceARN"]:
             return one.tags
-    raise refuse("ResourceNotFound", f"No resource with the ARN {call['ResourceARN']}", ResourceARN=call["ResourceARN"])
+    raise refuse(
+        "ResourceNotFound", f"No resource with the ARN {call['ResourceARN']}", ResourceARN=call["ResourceARN"]
+    )

@@ -27,7 +27,7 @@ def _bad(message: str) -> Refusal:
 def check_capacity(gib: int | None, deployment: str) -> None:
     step = 3600 if deployment == "SCRATCH_1" else 2400
     smallest = (1200, 2400)
-    if gib is None or gib not in smallest and gib % step:
+    if gib is None or (gib not in smallest and gib % step):
         raise _bad(f"Storage capacity must be 1200 GiB, 2400 GiB or a multiple of {step} GiB, not {gib}.")
 
 
@@ -54,10 +54,9 @@ def check_configuration(call: Call, given: Mapping[str, Any], deployment: str) -
     if given.get("EfaEnabled"):
         if not given.get("MetadataConfiguration"):
             raise _bad("An EFA-enabled file system needs a MetadataConfiguration.")
-        if call["StorageCapacity"] < EFA_CAPACITY[throughput]:
-            raise _bad(
-                f"An EFA-enabled file system with {throughput} MB/s/TiB has at least {EFA_CAPACITY[throughput]} GiB."
-            )
+        smallest = EFA_CAPACITY[given["PerUnitStorageThroughput"]]
+        if call["StorageCapacity"] < smallest:
+            raise _bad(f"An EFA-enabled file system with {throughput} MB/s/TiB has at least {smallest} GiB.")
     return version
 
 
