@@ -6,19 +6,21 @@ import os
 from pathlib import Path
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write beside the target, flush to the disk, rename over it."""
+def write_atomically(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+    """Write beside the target, flush to the disk (if durable), rename over it."""
     data = content.encode() if isinstance(content, str) else content
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with beside.open("wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

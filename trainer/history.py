@@ -22,7 +22,7 @@ class History:
 
     @property
     def losses(self) -> dict[int, float]:
-        return {step: facts["loss"] for step, facts in self.steps.items()}
+        return {step: facts["loss"] for step, facts in self.steps.items() if facts["loss"] is not None}
 
 
 def read(path: Path) -> History:
@@ -35,8 +35,9 @@ def read(path: Path) -> History:
             continue
         step = line["step"]
         match line["event"]:
-            case "start":
-                history.starts.append(line)
+            case "start" | "back":
+                if line["event"] == "start":
+                    history.starts.append(line)
                 for done in [later for later in history.steps if later > step]:
                     del history.steps[done]
                 for done in [later for later in history.held_out if later > step]:

@@ -12,21 +12,35 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from trainer import exits, schedule, sharding
 from trainer import loss as losses
 from trainer import optimiser as optimisers
-from trainer import schedule, sharding
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
 from trainer.data.batches import Batches, Micro
-from trainer.ranks import Ranks
+from trainer.ranks import Ranks, shorten
 from trainer.report import Report, Stopwatch
 from trainer.signals import Stop
-from trainer.watch import Watch
+from trainer.watch import Verdict, Watch
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What the processes agreed on at the beginning of a step."""
+
+    targets: int
+    """Of the whole batch."""
+    stopping: bool
+    """A signal reached at least one process."""
+    overdue: bool
+    """The last checkpoint is too old by at least one process's clock."""
+    written: bool
+    """Every process is through with its part of a background save."""
 
 
 @dataclass
 class Run:
-    """A run in motion: its parts, and the last step that is done."""
+    """A run in motion."""
 
     job: Job
     ranks: Ranks
@@ -39,76 +53,109 @@ class Run:
     watch: Watch
     stop: Stop
     step: int = 0
+    """The last one that is done."""
     clock: Stopwatch = field(default_factory=Stopwatch)
+    first: int = field(init=False)
+    """The first step of this start: it takes longer than the others."""
     loss_sum: torch.Tensor = field(init=False)
     """Of this process, on its device, since the last report."""
+    loss_targets: int = 0
+    """Targets of all processes that belong to it."""
 
     def __post_init__(self) -> None:
+        self.first = self.step + 1
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
 
-    def agree(self, targets: int, stopping: bool, overdue: bool) -> tuple[int, bool, bool]:
-        """Sum of the targets over all processes, and whether any of them wants to stop or to save."""
-        numbers = torch.tensor([targets, stopping, overdue], dtype=torch.int64)
+    def agree(self, targets: int) -> Agreed:
+        """What all processes together have for, or want of, the step that begins. One small sum between CPUs."""
+        mine = [targets, self.stop.requested, self.saver.overdue(), self.saver.written()]
+        numbers = torch.tensor(mine, dtype=torch.int64)
         dist.all_reduce(numbers, group=self.ranks.counts)
-        return int(numbers[0]), bool(numbers[1]), bool(numbers[2])
+        count, stopping, overdue, written = numbers.tolist()
+        return Agreed(count, stopping > 0, overdue > 0, written == self.ranks.world)
 
     def mean_loss(self) -> float:
-        """Mean loss, nats per token, over all processes and all steps since the last call."""
+        """Mean loss, nats per token, over all processes and all steps since the last call (NaN: none was used)."""
         total = self.loss_sum.clone()
         dist.all_reduce(total)
+        mean = float(total) / self.loss_targets if self.loss_targets else float("nan")
         self.loss_sum.zero_()
-        return float(total) / max(1, self.clock.tokens)
+        self.loss_targets = 0
+        return mean
+
+    def go_back(self) -> None:
+        """Return to the newest checkpoint. Raises exits.Failure if there is none."""
+        back = self.saver.go_back()
+        if not back:
+            raise exits.Failure(f"step {self.step + 1}: there is no checkpoint to go back to", exits.DIVERGED)
+        self.step = back
+        self.loss_sum.zero_()
+        self.loss_targets = 0
+        self.report.went_back(back)
 
 
 def train(run: Run) -> bool:
-    """Train up to the job's last step; False if a signal asked for an earlier end. A checkpoint is there either way."""
+    """Train up to the job's last step; False if a signal asked for an earlier end. Either way it ends with a save."""
     job, clock = run.job, run.clock
     while run.step < job.steps:
         step = run.step + 1
         torch.manual_seed(
             job.seed * 1_000_003 + step
-        )  # whatever draws numbers in a step draws the same after a restart
+        )  # what is drawn in a step is drawn again after a restart
 
         # The batch of this step, and how many targets all processes have in it. The same sum tells whether anybody
         # was asked to stop, so that all stop after the same step.
         with clock("data"):
             micros = run.training.step(step, job.batch.sequences, job.seed)
-            targets, stopping, overdue = run.agree(
-                sum(micro.counted for micro in micros), run.stop.requested, run.saver.overdue()
-            )
+            agreed = run.agree(sum(micro.counted for micro in micros))
 
         # Forward and backward, one micro batch at a time. Gradients add up, between passes and between processes;
         # dividing by all targets here makes the sum the gradient of the mean loss over the whole batch.
         with clock("passes"):
+            step_loss = torch.zeros_like(run.loss_sum)
             for number, micro in enumerate(micros, start=1):
                 sharding.accumulate(run.model, last=number == len(micros))
                 loss = forward(run, micro)
-                (loss / targets).backward()
-                run.loss_sum += loss.detach()
+                (loss / agreed.targets).backward()
+                step_loss += loss.detach()
 
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
         with clock("update"):
             norm = clip(run.model, job.optimiser.clip)
             rate = schedule.rate(step, job.steps, job.optimiser.learning_rate, job.schedule)
-            optimisers.set_rate(run.optimiser, rate)
-            if run.watch.usable(step, norm):
+            verdict = run.watch.gradient(step, norm)
+            if verdict is Verdict.UPDATE:
+                optimisers.set_rate(run.optimiser, rate)
                 run.optimiser.step()
+                run.loss_sum += step_loss
+                run.loss_targets += agreed.targets
             run.optimiser.zero_grad(set_to_none=True)
+        if verdict is Verdict.GO_BACK:
+            run.go_back()
+            continue
         run.step = step
-        clock.count(targets)
+        clock.count(agreed.targets)
+        if step == run.first:
+            shorten(run.ranks, job.limits.collective_seconds)
 
-        if step % job.metrics.every == 0 or step == job.steps or stopping:
-            run.report.step(step, loss=run.mean_loss(), norm=norm, rate=rate, clock=clock)
+        if step % job.metrics.every == 0 or step == job.steps or agreed.stopping:
+            loss_now = run.mean_loss()
+            run.watch.loss(step, loss_now)
+            run.report.step(step, loss=loss_now, norm=norm, rate=rate, clock=clock)
         if evaluation_due(job, step):
-            run.report.held_out(step, evaluate(run))
-        if run.saver.due(step) or overdue or stopping:
+            with clock("evaluate"):
+                run.report.held_out(step, evaluate(run))
+        if agreed.written:
+            with clock("save"):
+                run.saver.finish()
+        if run.saver.due(step) or agreed.overdue or agreed.stopping:
             with clock("save"):
                 run.saver.save(step)
-        if stopping and step < job.steps:
-            run.saver.finish()
-            return False
-    run.saver.finish()
-    return True
+        if agreed.stopping and step < job.steps:
+            break
+    with clock("save"):
+        run.saver.finish()
+    return run.step == job.steps
 
 
 def forward(run: Run, micro: Micro) -> torch.Tensor:

@@ -34,8 +34,7 @@ def draw(run: history.History, title: str, target: Path) -> None:
         figure, (above, below) = plt.subplots(
             2, 1, figsize=(10, 6.4), dpi=160, sharex=True, height_ratios=(4, 1), layout="constrained"
         )
-        steps = list(run.steps)
-        losses = [run.steps[step]["loss"] for step in steps]
+        steps, losses = list(run.losses), list(run.losses.values())
         above.plot(
             steps, losses, color=BLUE, linewidth=2, label="training loss", solid_capstyle="round", zorder=3
         )
@@ -97,10 +96,9 @@ def draw(run: history.History, title: str, target: Path) -> None:
 
 def caption(run: history.History, name: str) -> str:
     """`llama-local: loss 2.171 after 250 steps (perplexity 8.8)`"""
-    if not run.steps:
+    if not run.losses:
         return f"{name}: no step was reported"
-    last = max(run.steps)
-    loss = run.steps[last]["loss"]
+    last, loss = max(run.losses.items())
     times = f", started {len(run.starts)} times" if len(run.starts) > 1 else ""
     return f"{name}: loss {loss:.3f} (perplexity {math.exp(loss):.1f}) after {last} steps{times}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from trainer.config import Job
+from trainer.files import write_atomically
 from trainer.gauges import Gauges
 from trainer.ranks import Ranks
 
@@ -21,6 +23,8 @@ class Stopwatch:
     """Where the time since the last report went."""
 
     def __init__(self) -> None:
+        self.current = ""
+        """The part that runs, or that an error broke off."""
         self.reset()
 
     def reset(self) -> None:
@@ -31,11 +35,10 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - start
+        start, self.current = time.perf_counter(), part
+        yield
+        self.current = ""
+        self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - start
 
     def count(self, tokens: int) -> None:
         """One more step, of so many targets over all processes."""
@@ -73,8 +76,8 @@ class Report:
         self.starts += 1
         self.say(
             f"{job.name}: {parameters:,} parameters, {ranks.world} process(es) on {ranks.device.type}, "
-            f"{job.parallel.strategy}, {job.precision.compute}, {sequences:,} sequences of {job.model.sequence} tokens, "
-            f"unigram entropy {unigram_entropy:.4f} nats, "
+            f"{job.parallel.strategy}, {job.precision.compute}, "
+            f"{sequences:,} sequences of {job.model.sequence} tokens, unigram entropy {unigram_entropy:.4f} nats, "
             + (f"resuming after step {step}" if step else "from the initial weights")
         )
         facts = {
@@ -100,8 +103,8 @@ class Report:
         used = memory(self._ranks.device)
         parts = {name: round(part / clock.steps, 6) for name, part in clock.parts.items()}
         facts = {
-            "loss": loss,
-            "gradient_norm": norm,
+            "loss": loss if math.isfinite(loss) else None,
+            "gradient_norm": norm if math.isfinite(norm) else None,
             "learning_rate": rate,
             "tokens": tokens,
             "tokens_per_second": round(speed, 1),
@@ -139,6 +142,10 @@ class Report:
         if self._gauges:
             self._gauges.count("checkpoint_failures")
 
+    def went_back(self, step: int) -> None:
+        self.say(f"step {step}/{self._job.steps} went back to the checkpoint of this step")
+        self._write("back", step, {})
+
     def ended(self, step: int, reason: str) -> None:
         self.say(f"step {step}/{self._job.steps} {reason}")
         self._write("end", step, {"reason": reason})
@@ -146,6 +153,9 @@ class Report:
     def _write(self, event: str, step: int, facts: dict[str, Any]) -> None:
         line = {"event": event, "step": step, "time": round(time.time(), 3), **facts}
         self.last[event] = line
+        if self._ranks.leader:
+            beat = json.dumps({"time": line["time"], "step": step, "event": event, "loss": facts.get("loss")})
+            write_atomically(self._job.output / "heartbeat.json", beat + "\n", durable=False)
         if self._ranks.leader:
             with self._path.open("a") as file:
                 file.write(json.dumps(line) + "\n")

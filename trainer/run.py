@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer import compiling, exits, flops, loop, ranks, recompute, sharding
+from trainer import compiling, exits, flops, loop, ranks, recompute, sharding, weights
 from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
@@ -23,6 +23,9 @@ from trainer.report import Report
 from trainer.signals import Stop
 from trainer.summary import Summary
 from trainer.watch import Watch
+
+ROLL_CALL_SECONDS = 5.0
+"""How long to wait for the others to say that they are alive, after a step broke off."""
 
 
 def run(job: Job, stop: Stop) -> int:
@@ -56,10 +59,10 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
     state = loop.Run(
         job, here, model, optimiser, training, held_out,
-        Saver(job, checkpoints, report), report, Watch(job.watch, report.say), stop, step,
+        Saver(job, checkpoints, report, step), report, Watch(job.watch, report.say), stop, step,
     )  # fmt: skip
-    if not loop.train(state):
-        report.ended(state.step, "stopped on request; a checkpoint is saved")
+    if not _trained(state):
+        report.ended(state.step, f"stopped on request; the newest checkpoint is of step {state.saver.newest}")
         return exits.TERMINATED
     with here.control.phase("writing the summary", limit):
         if here.leader:
@@ -68,6 +71,22 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
             ).write(job.output)
     report.ended(state.step, "finished")
     return exits.FINISHED
+
+
+def _trained(run: loop.Run) -> bool:
+    """`loop.train`, with an error that says who is missing when a collective breaks off."""
+    try:
+        return loop.train(run)
+    except exits.Failure:
+        raise
+    except Exception as error:
+        step = run.step + 1
+        missing = run.ranks.control.roll_call(f"step {step}", ROLL_CALL_SECONDS)
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        absent = f"no answer from {', '.join(missing)}" if missing else "all processes answer"
+        raise exits.Failure(
+            f"step {step} broke off in {run.clock.current or 'the loop'}: {reason}; {absent}"
+        ) from error
 
 
 def data_folder(job: Job, here: ranks.Ranks) -> Path:
@@ -122,7 +141,10 @@ def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
     mesh = sharding.mesh(job.parallel, here.device.type, here.world, here.local_world)
     sharding.apply(model, job.parallel, job.precision, mesh)
     models.materialise(model, torch.device("cpu") if job.parallel.cpu_offload else here.device)
-    models.initialise(model, config.initializer_range, job.seed)
+    if job.model.huggingface is not None:
+        weights.load(model, job.model.huggingface, here.saving)
+    else:
+        models.initialise(model, config.initializer_range, job.seed)
     return model, per_token, parameters
 
 

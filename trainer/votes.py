@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -71,6 +71,14 @@ class Control:
             raise Lost(f"{name}: after {seconds:.0f} s still no word from {names}") from None
         failed: dict[str, Any] | None = json.loads(self._store.get(f"{key}/outcome"))
         return failed
+
+    def roll_call(self, occasion: str, seconds: float) -> list[str]:
+        """Who does not answer within `seconds`, when something broke outside a vote and everybody calls the roll."""
+        self._store.set(f"{occasion}/{self._rank}", "here")
+        keys = [f"{occasion}/{rank}" for rank in range(self._world)]
+        with suppress(DistStoreError):
+            self._store.wait(keys, timedelta(seconds=seconds))
+        return [self.name(rank) for rank, key in enumerate(keys) if not self._store.check([key])]
 
     def name(self, rank: int) -> str:
         """`rank 3 on host trainer-worker-1`"""

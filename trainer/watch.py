@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from statistics import median
 
 from trainer import exits
@@ -14,6 +15,14 @@ WINDOW = 20
 """Reported losses whose median a new one is compared with."""
 
 
+class Verdict(Enum):
+    """What to do with a gradient."""
+
+    UPDATE = "use it"
+    SKIP = "leave it out"
+    GO_BACK = "return to the last checkpoint, and leave it out the next time"
+
+
 class Watch:
     """Decides from values that are equal on all processes, so all decide alike."""
 
@@ -21,23 +30,27 @@ class Watch:
         self._settings = settings
         self._say = say
         self._losses: deque[float] = deque(maxlen=WINDOW)
-        self.left_out: list[int] = []
-        """Steps whose batch was not used."""
+        self.left_out: set[int] = set()
+        """Steps whose batch is not used."""
 
-    def usable(self, step: int, norm: float) -> bool:
-        """Whether to update with a gradient of this norm. Raises exits.Failure where the policy is to stop."""
+    def gradient(self, step: int, norm: float) -> Verdict:
+        """Judge the gradient of a step by its norm. Raises exits.Failure where the policy is to stop."""
+        if step in self.left_out:
+            return Verdict.SKIP
         if math.isfinite(norm):
-            return True
-        if self._settings.non_finite == "stop":
-            raise exits.Failure(f"step {step}: the gradient is not finite (norm {norm})", exits.DIVERGED)
-        self.left_out.append(step)
-        if len(self.left_out) > self._settings.non_finite_limit:
-            raise exits.Failure(
-                f"step {step}: the gradient is not finite, for the {len(self.left_out)}th time",
-                exits.DIVERGED,
-            )
-        self._say(f"step {step}: the gradient is not finite (norm {norm}); its batch is left out")
-        return False
+            return Verdict.UPDATE
+        policy, limit = self._settings.non_finite, self._settings.non_finite_limit
+        reason = f"step {step}: the gradient is not finite (norm {norm})"
+        if policy == "stop":
+            raise exits.Failure(reason, exits.DIVERGED)
+        self.left_out.add(step)
+        if len(self.left_out) > limit:
+            raise exits.Failure(f"{reason}, after {limit} batches were left out already", exits.DIVERGED)
+        self._say(
+            f"{reason}; its batch is left out"
+            + (", from the last checkpoint on" if policy == "roll_back" else "")
+        )
+        return Verdict.GO_BACK if policy == "roll_back" else Verdict.SKIP
 
     def loss(self, step: int, loss: float) -> None:
         """Look at a reported loss, and warn of a jump."""

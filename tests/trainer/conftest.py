@@ -35,6 +35,8 @@ class Outcome:
     status: int
     message: str
     output: Path
+    text: str = ""
+    """What the whole group printed."""
 
     @property
     def history(self) -> history.History:
@@ -66,22 +68,19 @@ Group = Callable[[int, dict[str, dict[str, Any]]], dict[str, Outcome]]
 def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
     """Run named jobs, each the tiny one with changes, in one group of so many processes.
 
-    A change `output` names another job of the group whose folder is used again.
+    A change `output` names another job of the group whose folder is used again; `faults` are group.py's.
     """
 
     def run(processes: int, changes: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
         folder = tmp_path_factory.mktemp(f"group-{processes}")
-        outputs = {name: folder / str(change.get("output", name)) for name, change in changes.items()}
-        files = [
-            jobs.write(
-                folder / f"{name}.yaml",
-                outputs[name],
-                **{key: value for key, value in change.items() if key != "output"},
-            )
-            for name, change in changes.items()
-        ]
+        outputs, tasks = {}, []
+        for name, change in changes.items():
+            outputs[name] = folder / str(change.get("output", name))
+            settings = {key: value for key, value in change.items() if key not in ("output", "faults")}
+            file = jobs.write(folder / f"{name}.yaml", outputs[name], **settings)
+            tasks.append({"job": str(file), "faults": change.get("faults", {})})
         listing = folder / "jobs.json"
-        listing.write_text(json.dumps([str(file) for file in files]))
+        listing.write_text(json.dumps(tasks))
         done = subprocess.run(
             torchrun(processes, "tests.trainer.group", str(listing)),
             cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=600,
@@ -93,6 +92,6 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
             assert {k: v[0] for k, v in others.items()} == {k: v[0] for k, v in statuses.items()}, (
                 "ranks disagree"
             )
-        return {name: Outcome(*statuses[name], outputs[name]) for name in changes}
+        return {name: Outcome(*statuses[name], outputs[name], done.stdout) for name in changes}
 
     return run

@@ -2,31 +2,72 @@
 
     python -m torch.distributed.run … -m tests.trainer.group JOBS.json
 
-JOBS.json is a list of job files, or of {"job": file, "failing": {rank: phase}}. Statuses go to JOBS.json.statuses.
+JOBS.json is a list of {"job": file, "faults": {…}}: `file_bytes` makes every larger file impossible to
+write once the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data` makes one process fail to open
+its data. Each process writes its statuses to a file of its own.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from trainer import config, exits, ranks
+import torch
+
+from trainer import config, exits, loop, ranks, run
+from trainer.data.batches import Micro
 from trainer.files import write_atomically
 from trainer.run import phases
 from trainer.signals import Stop
 
 
+@contextmanager
+def injected(
+    here: ranks.Ranks, *, file_bytes: int = -1, poison: int = 0, broken_data: bool = False
+) -> Iterator[None]:
+    """Real faults, in a real process, for the time of one job."""
+    forward, opened, folder_of_data = loop.forward, run.open_data, run.data_folder
+
+    def poisoned(state: loop.Run, micro: Micro) -> torch.Tensor:
+        loss = forward(state, micro)
+        return loss * math.inf if state.step + 1 == poison and here.rank == here.world - 1 else loss
+
+    def broken(*_: object) -> Any:
+        raise exits.Failure("the disk with the data is gone")
+
+    def then_full(*arguments: Any) -> Path:
+        folder = folder_of_data(*arguments)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
+        return folder
+
+    loop.forward, run.data_folder = poisoned, then_full
+    if broken_data and here.rank == here.world - 1:
+        run.open_data = broken
+    try:
+        yield
+    finally:
+        loop.forward, run.open_data, run.data_folder = forward, opened, folder_of_data
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 def main(listing: Path) -> None:
-    files = [Path(name) for name in json.loads(listing.read_text())]
+    tasks = json.loads(listing.read_text())
     stop = Stop()
-    here = ranks.join(config.load(files[0]).limits)
+    here = ranks.join(config.load(Path(tasks[0]["job"])).limits)
     statuses: dict[str, list[object]] = {}
-    for file in files:
-        try:
-            statuses[file.stem] = [phases(config.load(file), here, stop), ""]
-        except exits.Failure as failure:
-            statuses[file.stem] = [failure.status, str(failure)]
+    for task in tasks:
+        file = Path(task["job"])
+        with injected(here, **task["faults"]):
+            try:
+                statuses[file.stem] = [phases(config.load(file), here, stop), ""]
+            except exits.Failure as failure:
+                statuses[file.stem] = [failure.status, str(failure)]
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))
     ranks.leave()
 

@@ -1,48 +1,89 @@
-"""When to save, and what happens when a save fails."""
+"""When to save, in the background or not, and what happens when a save fails."""
 
 from __future__ import annotations
 
 import time
 
 from trainer import exits
-from trainer.checkpoint.sharded import Checkpoints
+from trainer.checkpoint.sharded import Checkpoints, Writing
 from trainer.config import Job
 from trainer.report import Report
 from trainer.votes import Lost
 
 
 class Saver:
-    """Saves by steps and by the clock. A failed save is reported and tried again at the next occasion: training is
-    worth more than one checkpoint. Only the last one of the job must succeed."""
+    """Saves by steps and by the clock, one checkpoint at a time.
 
-    def __init__(self, job: Job, checkpoints: Checkpoints, report: Report) -> None:
+    A failed save is reported and tried again after the next step: training is worth more than one checkpoint. Only
+    the last one of the job must succeed.
+    """
+
+    def __init__(self, job: Job, checkpoints: Checkpoints, report: Report, step: int) -> None:
         self._job, self._checkpoints, self._report = job, checkpoints, report
         self._last_time = time.monotonic()
+        self.newest = step
+        """Step of the newest complete checkpoint."""
         self._failed = False
+        self._writing: Writing | None = None
 
     def due(self, step: int) -> bool:
-        """By the step alone, so all processes agree without asking. A failed save makes the next step due."""
+        """From what all processes know alike, so without asking."""
         every = self._job.checkpoint.every
-        return step == self._job.steps or (bool(every) and step % every == 0)
+        return step == self._job.steps or self._failed or (bool(every) and step % every == 0)
 
     def overdue(self) -> bool:
         """By this process's clock: the loop asks all of them."""
         minutes = self._job.checkpoint.minutes
         return minutes is not None and time.monotonic() - self._last_time > 60 * minutes
 
-    def save(self, step: int, *, required: bool = False) -> None:
-        """Save now. Raises exits.Failure if that fails and the checkpoint is required, or if a process is lost."""
+    def written(self) -> bool:
+        """Whether this process is through with a background save that waits for its commit."""
+        return self._writing is not None and self._writing.files.done()
+
+    def save(self, step: int) -> None:
+        """Save the state after `step`. The last step, and whatever follows a failed background save, is waited for.
+
+        Raises exits.Failure if the last step cannot be saved, or if a process is lost.
+        """
+        self.finish()
+        if step == self.newest:
+            return
+        self._last_time = time.monotonic()
+        background = self._job.checkpoint.asynchronous and step < self._job.steps
         try:
-            seconds = self._checkpoints.save(step)
+            self._writing = self._checkpoints.write(step, background=background)
         except Lost:
             raise
         except exits.Failure as failure:
-            self._report.save_failed(step, str(failure))
-            if required or step == self._job.steps:
-                raise
-        else:
-            self._report.saved(step, seconds)
-        self._last_time = time.monotonic()
+            self._fail(step, failure)
+        if not background:
+            self.finish()
 
     def finish(self) -> None:
-        """Wait for whatever is still being written."""
+        """Wait for what is being written, and commit it. Raises as `save` does."""
+        if self._writing is None:
+            return
+        step = self._writing.step
+        try:
+            seconds = self._checkpoints.commit(self._writing)
+        except Lost:
+            raise
+        except exits.Failure as failure:
+            self._fail(step, failure)
+        else:
+            self.newest, self._failed = step, False
+            self._report.saved(step, seconds)
+        finally:
+            self._writing = None
+
+    def _fail(self, step: int, failure: exits.Failure) -> None:
+        self._failed = True
+        self._report.save_failed(step, str(failure))
+        if step == self._job.steps:
+            raise failure
+
+    def go_back(self) -> int:
+        """Load the newest checkpoint again; returns its step, 0 if there is none."""
+        self.finish()
+        self.newest = self._checkpoints.load_newest()
+        return self.newest

@@ -1,0 +1,101 @@
+"""Bad days inside a group that lives on: full disks, infinite losses, one process that fails; and background saves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.trainer.conftest import Group, Outcome
+from trainer import exits
+from trainer.checkpoint.store import Store
+
+pytestmark = pytest.mark.processes
+
+SAVING = {"checkpoint": {"every": 4, "keep": 9}}
+BACKGROUND = {"checkpoint": {"every": 4, "keep": 9, "asynchronous": True}}
+CASES: dict[str, dict[str, Any]] = {
+    "plain": SAVING,
+    "background": BACKGROUND,
+    "full-disk": {**SAVING, "faults": {"file_bytes": 100_000}},
+    "disk-free-again": {**SAVING, "output": "full-disk"},
+    "full-disk-in-background": {**BACKGROUND, "faults": {"file_bytes": 100_000}},
+    "stop": {**SAVING, "faults": {"poison": 7}},
+    "skip": {**SAVING, "watch": {"non_finite": "skip"}, "faults": {"poison": 7}},
+    "roll-back": {**SAVING, "watch": {"non_finite": "roll_back"}, "faults": {"poison": 7}},
+    "too-many": {"watch": {"non_finite": "skip", "non_finite_limit": 1}, "faults": {"poison": 2}},
+    "broken-data": {"faults": {"broken_data": True}},
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(group: Group) -> dict[str, Outcome]:
+    return group(2, CASES)
+
+
+def test_background_saves_change_nothing_of_the_result(outcomes: dict[str, Outcome]) -> None:
+    plain, background = outcomes["plain"], outcomes["background"]
+    assert background.status == exits.FINISHED
+    assert background.losses == plain.losses
+    assert Store(background.output / "checkpoints").steps() == [12, 8, 4]
+    for step in (4, 12):
+        ours, theirs = background.weights(step), plain.weights(step)
+        assert all(bool((ours[name] == value).all()) for name, value in theirs.items()), (
+            "the copy was taken too late"
+        )
+
+
+@pytest.mark.parametrize("name", ["full-disk", "full-disk-in-background"])
+def test_a_full_disk_is_reported_and_training_goes_on(name: str, outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes[name]
+    assert outcome.status == exits.RETRY, "without its last checkpoint a job is not finished"
+    assert "saving step 12 failed on rank" in outcome.message
+    assert "File too large" in outcome.message
+    steps = list(outcome.history.steps)
+    assert steps == list(range(1, 13)), "training stopped at a save that failed"
+    failures = (outcome.output / "metrics.jsonl").read_text().count("checkpoint_failed")
+    assert failures >= 2, "a failed save is tried again"
+
+
+def test_a_failed_save_leaves_nothing(outcomes: dict[str, Outcome]) -> None:
+    assert not list((outcomes["full-disk-in-background"].output / "checkpoints").iterdir())
+
+
+def test_it_recovers_when_the_disk_does(outcomes: dict[str, Outcome]) -> None:
+    again = outcomes["disk-free-again"]
+    assert again.status == exits.FINISHED
+    assert again.losses == outcomes["plain"].losses
+
+
+def test_an_infinite_loss_stops_for_good(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["stop"]
+    assert outcome.status == exits.DIVERGED
+    assert "step 7: the gradient is not finite" in outcome.message
+    assert Store(outcome.output / "checkpoints").steps() == [4]
+
+
+def test_or_its_batch_is_left_out(outcomes: dict[str, Outcome]) -> None:
+    outcome, plain = outcomes["skip"], outcomes["plain"]
+    assert outcome.status == exits.FINISHED
+    reports = outcome.history.steps
+    assert reports[7]["loss"] is None
+    assert [reports[step]["loss"] for step in range(1, 7)] == plain.losses[:6]
+    assert reports[12]["loss"] == pytest.approx(plain.losses[11], rel=0.05)
+
+
+def test_or_the_run_goes_back_and_leaves_it_out_then(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["roll-back"]
+    assert outcome.status == exits.FINISHED
+    lines = (outcome.output / "metrics.jsonl").read_text()
+    assert '"event": "back", "step": 4' in lines
+    assert lines.count('"event": "step", "step": 5,') == 2
+    assert [facts["loss"] for facts in outcome.history.steps.values()] == [
+        facts["loss"] for facts in outcomes["skip"].history.steps.values()
+    ]
+
+
+def test_one_failure_ends_all_with_its_reason(outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes["broken-data"]
+    assert outcome.status == exits.RETRY
+    assert "building the model failed on rank 1 on host" in outcome.message
+    assert "the disk with the data is gone" in outcome.message

@@ -1,0 +1,139 @@
+"""Weights from and to Hugging Face folders.
+
+Loading goes straight from safetensors into each process's shards: no process ever holds the whole model.
+
+    python -m trainer.weights --config JOB.yaml --output FOLDER [--step N] [--dtype bfloat16]
+
+exports a checkpoint to a folder that `AutoModelForCausalLM.from_pretrained` loads. It needs one process and the
+memory of one file of the result, not of the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+
+from trainer import config, exits
+from trainer.checkpoint.sharded import folder_of
+from trainer.checkpoint.store import Store, read_commit, verify
+from trainer.files import write_atomically
+from trainer.model import shape, tied
+from trainer.precision import DTYPES
+
+FILE_BYTES = 4 << 30
+"""Of one file of an export, at most (unless a single tensor is larger)."""
+PREFIX = "model."
+"""Of the model's part in a checkpoint."""
+
+
+def load(model: nn.Module, folder: Path, group: dist.ProcessGroup) -> None:
+    """Fill a sharded model from the safetensors of a Hugging Face folder, whatever their dtype."""
+    state = get_model_state_dict(model)
+    if tied(model):
+        state.pop("lm_head.weight", None)  # such folders hold the shared matrix once
+    dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), process_group=group)
+    if tied(model):
+        state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    set_model_state_dict(model, state)
+
+
+def export(
+    checkpoint: Path, hf_config: Any, folder: Path, dtype: torch.dtype, file_bytes: int = FILE_BYTES
+) -> list[str]:
+    """Write the model of a DCP checkpoint as a Hugging Face folder; returns the names of its weight files.
+
+    Tensors are read, cast and written a file at a time.
+    """
+    from safetensors.torch import save_file
+
+    reader = dcp.FileSystemReader(checkpoint)
+    entries = reader.read_metadata().state_dict_metadata
+    sizes = {
+        name: entry.size
+        for name, entry in sorted(entries.items())
+        if name.startswith(PREFIX) and isinstance(entry, TensorStorageMetadata)
+    }
+    if hf_config.tie_word_embeddings:
+        sizes.pop(f"{PREFIX}lm_head.weight", None)
+    groups = list(_grouped(sizes, dtype.itemsize, file_bytes))
+    folder.mkdir(parents=True, exist_ok=True)
+    placed: dict[str, str] = {}
+    for number, names in enumerate(groups, start=1):
+        file = (
+            f"model-{number:05d}-of-{len(groups):05d}.safetensors" if len(groups) > 1 else "model.safetensors"
+        )
+        tensors = {name: torch.empty(sizes[name]) for name in names}
+        dcp.load(_nested(tensors), storage_reader=reader, no_dist=True)
+        plain = {name.removeprefix(PREFIX): tensor.to(dtype).contiguous() for name, tensor in tensors.items()}
+        save_file(plain, folder / file, metadata={"format": "pt"})
+        placed |= dict.fromkeys(plain, file)
+    hf_config.dtype = dtype
+    hf_config.save_pretrained(folder)
+    if len(groups) > 1:
+        total = sum(size.numel() for size in sizes.values()) * dtype.itemsize
+        index = {"metadata": {"total_size": total}, "weight_map": placed}
+        write_atomically(folder / "model.safetensors.index.json", json.dumps(index, indent=1) + "\n")
+    return sorted(set(placed.values()))
+
+
+def _grouped(sizes: dict[str, torch.Size], width: int, limit: int) -> Iterator[list[str]]:
+    names: list[str] = []
+    filled = 0
+    for name, size in sizes.items():
+        amount = size.numel() * width
+        if names and filled + amount > limit:
+            yield names
+            names, filled = [], 0
+        names.append(name)
+        filled += amount
+    if names:
+        yield names
+
+
+def _nested(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """As the checkpoint was saved: the model's tensors under "model"."""
+    return {PREFIX.removesuffix("."): {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m trainer.weights", description=__doc__.splitlines()[0])
+    parser.add_argument("--config", required=True, type=Path, help="job file of the run")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="a.b=c", help="override one value of it"
+    )
+    parser.add_argument("--output", required=True, type=Path, help="folder to write")
+    parser.add_argument("--step", type=int, help="checkpoint to export; by default the newest")
+    parser.add_argument("--dtype", choices=sorted(DTYPES), default="bfloat16")
+    options = parser.parse_args()
+    try:
+        job = config.load(options.config, options.set)
+        store = Store(folder_of(job))
+        steps = store.steps()
+        step = options.step if options.step is not None else next(iter(steps), None)
+        if step is None or step not in steps:
+            known = ", ".join(map(str, steps)) or "none"
+            raise exits.Failure(
+                f"{store.folder}: no checkpoint of step {step}; there are: {known}", exits.CONFIG
+            )
+        verify(store.path(step), read_commit(store.path(step)).files.items())
+        files = export(store.path(step), shape(job.model), options.output, DTYPES[options.dtype])
+    except exits.Failure as failure:
+        print(failure, file=sys.stderr)
+        return failure.status
+    print(f"step {step} of {job.name}: {len(files)} weight file(s) in {options.output}")
+    return exits.FINISHED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
