@@ -40,15 +40,13 @@ class Registry:
 
     def __init__(self, host: str) -> None:
         self.base = f"http://{host}/v2"
+        self._session = requests.Session()
+        self._session.trust_env = False  # loopback, whatever proxies are configured
 
     def _ask(self, method: str, path: str) -> requests.Response | None:
         try:
-            return requests.request(
-                method,
-                f"{self.base}/{path}",
-                headers={"Accept": MANIFESTS},
-                timeout=TIMEOUT,
-                allow_redirects=False,
+            return self._session.request(
+                method, f"{self.base}/{path}", headers={"Accept": MANIFESTS}, timeout=TIMEOUT, allow_redirects=False
             )
         except requests.ConnectionError:
             log.warning("no image registry at %s", self.base)
