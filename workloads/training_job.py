@@ -15,11 +15,11 @@ from cluster.instances import INSTANCE_TYPES, InstanceType
 from cluster.launch_template import POOL_LABEL, efa_count
 from cluster.settings import Settings
 from cluster.settings.pools import AcceleratedPool
-from cluster.settings.sections import Job
+from cluster.settings.sections import MOUNT_PATH, Job
 from workloads.kubernetes import Kubernetes
 from workloads.manifests import Manifest
 from workloads.objects import Object
-from workloads.volumes import CLAIM, MOUNT_PATH
+from workloads.volumes import CLAIM
 
 CONFIG_FOLDER, CONFIG_FILE = "/etc/shardyard", "job.yaml"
 METRICS_PORT = 9400

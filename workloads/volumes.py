@@ -11,8 +11,6 @@ from cluster.storage import Mount
 from workloads.kubernetes import Kubernetes
 
 CLAIM = "fsx"
-MOUNT_PATH = "/fsx"
-"""Where every training pod finds the file system."""
 
 
 class Volumes(pulumi.ComponentResource):

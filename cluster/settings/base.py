@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic.alias_generators import to_camel
+
+from cluster.settings.problems import EXAMPLES
 
 
 class Section(BaseModel):
@@ -21,6 +23,12 @@ class Section(BaseModel):
         validate_by_name=True,  # for code; a stack file is read by alias only
         validate_default=True,
     )
+
+
+def form(pattern: str, example: str) -> Any:
+    """Metadata of a text of a certain form, with what to show to whoever got it wrong."""
+    EXAMPLES[pattern] = example
+    return Field(pattern=pattern)
 
 
 LOOPBACK_REGISTRY = re.compile(r"^(localhost|127\.0\.0\.1)(:\d+)?/")
@@ -64,12 +72,15 @@ PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
 TaggedImage = Annotated[str, AfterValidator(_tagged_image)]
 Cidr = Annotated[str, AfterValidator(_network)]
 PrivateCidr = Annotated[str, AfterValidator(_private_network)]
-Name = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$")]
+Name = Annotated[str, form(r"^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$", "p5-fleet")]
 """Names an AWS resource, a Kubernetes object and a label value at once: hence short and lower case."""
-Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
-ZoneId = Annotated[str, Field(pattern=r"^[a-z]+\d+-az\d+$")]
-PrincipalArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:(root|(user|role)/.+)$")]
-Quantity = Annotated[str, Field(pattern=r"^\d+(\.\d+)?(m|Ki|Mi|Gi|Ti)?$")]
+Region = Annotated[str, form(r"^[a-z]{2}(-[a-z]+)+-\d$", "us-east-1")]
+ZoneId = Annotated[str, form(r"^[a-z]+\d+-az\d+$", "use1-az4")]
+PrincipalArn = Annotated[
+    str,
+    form(r"^arn:aws[a-z-]*:iam::\d{12}:(root|(user|role)/.+)$", "arn:aws:iam::123456789012:role/research"),
+]
+Quantity = Annotated[str, form(r"^\d+(\.\d+)?(m|Ki|Mi|Gi|Ti)?$", '250m, "2" or 512Mi')]
 """A Kubernetes quantity: 250m, 2, 512Mi."""
 LogDays = Literal[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
@@ -86,11 +97,11 @@ class Unpinned(Section):
 
 
 def _form(value: object) -> str:
-    return "digest" if isinstance(value, str) else "unpinned"
+    return "(digest)" if isinstance(value, str) else "(unpinned)"
 
 
 Image = Annotated[
-    Annotated[PinnedImage, Tag("digest")] | Annotated[Unpinned, Tag("unpinned")], Discriminator(_form)
+    Annotated[PinnedImage, Tag("(digest)")] | Annotated[Unpinned, Tag("(unpinned)")], Discriminator(_form)
 ]
 
 

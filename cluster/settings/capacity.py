@@ -7,12 +7,22 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from cluster.settings.base import Section, ZoneId
+from cluster.settings.base import Section, ZoneId, form
 
-ReservationId = Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")]
-GroupArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/.+$")]
+ReservationId = Annotated[str, form(r"^cr-[0-9a-f]{8,17}$", "cr-0123456789abcdef0")]
+GroupArn = Annotated[
+    str,
+    form(
+        r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/.+$",
+        "arn:aws:resource-groups:us-east-1:123456789012:group/p5",
+    ),
+]
 PlacementGroupArn = Annotated[
-    str, Field(pattern=r"^arn:aws[a-z-]*:ec2:[a-z0-9-]+:\d{12}:placement-group/.+$")
+    str,
+    form(
+        r"^arn:aws[a-z-]*:ec2:[a-z0-9-]+:\d{12}:placement-group/.+$",
+        "arn:aws:ec2:us-east-1:123456789012:placement-group/p5",
+    ),
 ]
 
 

@@ -35,7 +35,8 @@ def zones_are_named_once(network: Network) -> Iterator[Problem]:
 
 
 def control_plane_has_two_zones(network: Network) -> Iterator[Problem]:
-    if len(set(control_plane_zones(network.zones))) < 2:
+    named_once = len(set(network.zones)) == len(network.zones)
+    if named_once and len(control_plane_zones(network.zones)) < 2:
         yield Problem(
             "network.zones",
             f"EKS needs two zones for the control plane and takes none of {', '.join(network.zones)}"

@@ -11,7 +11,7 @@ import yaml
 from cluster.instances import INSTANCE_TYPES
 from cluster.settings.pools import AcceleratedPool
 from cluster.settings.problems import Problem
-from cluster.settings.sections import Network, Storage, Training
+from cluster.settings.sections import MOUNT_PATH, Network, Storage, Training
 
 Pools = Mapping[str, AcceleratedPool]
 
@@ -75,6 +75,14 @@ def job_files_exist(directory: Path, training: Training) -> Iterator[Problem]:
             continue
         if not isinstance(content, dict):
             yield Problem(path, f"{file} holds no settings (a YAML mapping)")
+        elif content.get("name") != name:
+            what = f"{file} calls itself {content.get('name')!r}, not {name!r}"
+            yield Problem(
+                path, what, "Give the job and its file one name: it is the folder of its checkpoints."
+            )
+        elif not str(content.get("output", "")).startswith(f"{MOUNT_PATH}/"):
+            what = f"{file} has its output at {content.get('output')!r}, outside the file system"
+            yield Problem(path, what, f"Put it below {MOUNT_PATH}/jobs, so that it outlives the pod.")
 
 
 CHECKS = (file_system_is_in_the_network, jobs_have_a_pool, jobs_fit_their_pool, job_files_exist)

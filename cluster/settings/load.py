@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from cluster.settings import checks
-from cluster.settings.base import Name, Region, Section
+from cluster.settings.base import Name, Region, Section, form
 from cluster.settings.images import Images
 from cluster.settings.pools import AcceleratedPool, SystemPool
 from cluster.settings.problems import Problem, SettingsError, from_validation, unknown_key
@@ -37,7 +37,7 @@ class _Top(Section):
 
     region: Region
     tags: dict[str, str] = Field(default_factory=dict)
-    accounts: tuple[Annotated[str, Field(pattern=r"^\d{12}$")], ...] = ()
+    accounts: tuple[Annotated[str, form(r"^\d{12}$", '"123456789012"')], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cluster.settings.base import Section, ZoneId
+from cluster.settings.base import Section, ZoneId, form
 from cluster.settings.capacity import Capacity
 
-AmiRelease = Annotated[str, Field(pattern=r"^1\.\d{2}\.\d{1,2}-20\d{6}$")]
+AmiRelease = Annotated[str, form(r"^1\.\d{2}\.\d{1,2}-20\d{6}$", "1.34.9-20260801")]
 """Release version of an EKS-optimized AMI: Kubernetes patch and date, such as 1.34.9-20260801."""
 Labels = dict[str, str]
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+EXAMPLES: dict[str, str] = {}
+"""Patterns of the stack file's values, each with a text that matches (filled by cluster.settings.base.form)."""
+_KINDS = "Capacity kinds: on-demand, odcr, capacity-block, spot."
 
 
 @dataclass(frozen=True)
@@ -46,14 +52,7 @@ def from_validation(error: ValidationError, model: type[BaseModel], prefix: str)
         elif detail["type"] == "missing":
             problems.append(Problem(path, "is missing", _hint(owner, location[-1])))
         else:
-            what = detail["msg"].removeprefix("Value error, ")
-            given = detail["input"]
-            shown = (
-                ""
-                if detail["type"] == "value_error" or isinstance(given, dict | list)
-                else f" (given: {given!r})"
-            )
-            problems.append(Problem(path, what[:1].lower() + what[1:] + shown))
+            problems.append(Problem(path, *_say(detail)))
     return _without_repeats(problems)
 
 
@@ -69,10 +68,29 @@ def keys_of(model: type[BaseModel] | None) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+def _say(detail: ErrorDetails) -> tuple[str, str]:
+    """What is wrong with a value, and what to do."""
+    given, context = detail["input"], detail.get("ctx", {})
+    if detail["type"] in ("literal_error", "union_tag_invalid"):
+        value = context.get("tag", given)
+        known = re.findall(r"'([^']*)'", context.get("expected") or context["expected_tags"])
+        close = difflib.get_close_matches(str(value), known, n=1)
+        return f"{value!r} is none of {', '.join(known)}", f"Did you mean {close[0]}?" if close else ""
+    if detail["type"] == "union_tag_not_found":
+        return "has no kind", _KINDS
+    if detail["type"] == "string_pattern_mismatch":
+        example = EXAMPLES.get(context["pattern"])
+        return f"{given!r} is not of the form {context['pattern']}", f"Such as {example}." if example else ""
+    message = detail["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    plain = detail["type"] == "value_error" or isinstance(given, dict | list)
+    return message if plain else f"{message} (given: {given!r})", ""
+
+
 def _hint(owner: type[BaseModel] | None, key: str) -> str:
     for name, field in (owner.model_fields if owner else {}).items():
         if (field.alias or name) == key and key in ("kind", "capacity"):
-            return "Capacity kinds: on-demand, odcr, capacity-block, spot."
+            return _KINDS
     return ""
 
 

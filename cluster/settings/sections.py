@@ -17,10 +17,11 @@ from cluster.settings.base import (
     Quantity,
     Section,
     ZoneId,
+    form,
 )
 from cluster.settings.pools import AmiRelease
 
-AddonVersion = Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+-eksbuild\.\d+$")]
+AddonVersion = Annotated[str, form(r"^v\d+\.\d+\.\d+-eksbuild\.\d+$", "v1.22.4-eksbuild.3")]
 """Such as v1.22.4-eksbuild.3, as `aws eks describe-addon-versions` lists them."""
 Endpoint = Literal[
     "autoscaling",
@@ -40,6 +41,8 @@ Endpoint = Literal[
     "ssmmessages",
     "sts",
 ]
+MOUNT_PATH = "/fsx"
+"""Where every training pod finds the file system."""
 INTERFACE_ENDPOINTS: tuple[Endpoint, ...] = ("ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "logs", "sts")
 """What nodes and pods call all day. A gateway endpoint for S3 is always made; it costs nothing."""
 
@@ -69,7 +72,7 @@ class Addons(Section):
 
 
 class Kubernetes(Section):
-    version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
+    version: Annotated[str, form(r"^1\.\d{2}$", '"1.34"')]
     ami_release: AmiRelease
     """Release of the EKS-optimized AMIs for all pools; a pool may name another."""
     addons: Addons
@@ -183,7 +186,7 @@ class Training(Section):
 
 
 class Prometheus(Section):
-    retention: Annotated[str, Field(pattern=r"^\d+[hdw]$")] = "15d"
+    retention: Annotated[str, form(r"^\d+[hdw]$", "15d")] = "15d"
     memory: Quantity = "2Gi"
     disk: Quantity = "20Gi"
 

@@ -1,0 +1,391 @@
+"""The stack file: what is right is read, what is wrong is said, all of it and with its path."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cluster.settings import SettingsError, from_engine, load_stack_file
+from tests.cluster.stack_files import RIGHT, changed, load, problems
+
+STACKS = Path(__file__).parents[2] / "stacks"
+RESERVED = {"kind": "odcr", "id": "cr-0123456789abcdef0", "zone": "use1-az6", "nodes": 16}
+BLOCK = {
+    "kind": "capacity-block",
+    "id": "cr-0123456789abcdef0",
+    "zone": "use1-az6",
+    "nodes": 16,
+    "starts": "2026-11-30T11:30:00Z",
+    "ends": "2026-12-07T11:30:00Z",
+}
+
+
+def test_a_right_file_gives_settings(tmp_path: Path) -> None:
+    settings = load(tmp_path, RIGHT)
+    assert settings.name == "shardyard-test"
+    assert settings.network.zones == ("use1-az4", "use1-az6")
+    assert settings.pools["p5"].nodes.max == 16
+    assert settings.storage.file_system.capacity_gib == 4800
+    assert settings.directory == tmp_path
+
+
+def test_settings_can_not_be_changed(tmp_path: Path) -> None:
+    settings = load(tmp_path, RIGHT)
+    with pytest.raises(ValidationError):
+        settings.network.cidr = "10.0.0.0/16"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        settings.region = "us-west-2"  # type: ignore[misc]
+
+
+def test_the_engine_s_copy_says_the_same_as_the_file(tmp_path: Path) -> None:
+    from_file = load(tmp_path, RIGHT)
+    engine = {
+        f"shardyard:{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in RIGHT.items()
+    }
+    engine["aws:region"] = "elsewhere"  # another package's configuration is not ours
+    assert from_engine("test", engine, tmp_path) == from_file
+
+
+@pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+def test_every_stack_file_of_the_repository_is_right(file: Path) -> None:
+    assert load_stack_file(file).stack == file.name.split(".")[1]
+
+
+def test_a_missing_file_is_one_problem(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"can't be read"):
+        load_stack_file(tmp_path / "Pulumi.nowhere.yaml")
+
+
+def test_all_problems_come_at_once_with_their_paths(tmp_path: Path) -> None:
+    values = changed(
+        netwrk={},
+        network__nat="singel",
+        kubernetes__addons__coredns="latest",
+        pools__p5__zone="use1-az9",
+        pools__p5__instanceTyp="p5.48xlarge",
+        storage__fileSystem__capacityGib=1300,
+        image__base="example.com/base:latest",
+        training__jobs__llama__pool="p6",
+    )
+    found = problems(tmp_path, values)
+    assert set(found) == {
+        "netwrk",
+        "network.nat",
+        "kubernetes.addons.coredns",
+        "pools.p5.instanceTyp",
+        "storage.fileSystem",
+        "image.base",
+    }, "checks that compare sections wait until both are valid"
+    assert found["netwrk"].todo == "Did you mean network?"
+    assert found["network.nat"].todo == "Did you mean single?"
+    assert found["pools.p5.instanceTyp"].todo == "Did you mean instanceType?"
+
+
+def test_an_unknown_key_does_not_hide_contradictions(tmp_path: Path) -> None:
+    found = problems(tmp_path, changed(pools__p5__zone="use1-az9", pools__p5__taint=[]))
+    assert set(found) == {"pools.p5.zone", "pools.p5.taint", "training.jobs.llama.pool"}
+
+
+def test_a_bad_pool_does_not_hide_what_is_wrong_with_another(tmp_path: Path) -> None:
+    good = RIGHT["pools"]["p5"]
+    found = problems(tmp_path, changed(pools__bad={"zone": 3}, pools__lost={**good, "zone": "use1-az9"}))
+    assert "pools.lost.zone" in found
+    assert {"pools.bad.zone", "pools.bad.instanceType", "pools.bad.capacity"} <= set(found)
+
+
+def test_the_message_is_for_a_person(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, changed(network__zone=["use1-az4"], region="us-east"))
+    text = str(caught.value)
+    assert text.startswith(f"{tmp_path}/Pulumi.test.yaml: 2 problems\n")
+    assert "shardyard:network.zone\n  is not a known key\n  → Did you mean zones?" in text
+
+
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    # what is wrong, the changes, the path, a part of what is said
+    ("no region", {"region": ...}, "region", "is missing"),
+    ("a section is missing", {"storage": ...}, "storage", "is missing"),
+    ("number as text", {"systemPool__nodes__max": "4"}, "systemPool.nodes.max", "integer"),
+    ("text as number", {"kubernetes__version": 1.34}, "kubernetes.version", "string"),
+    ("pools is a list", {"pools": []}, "pools", "mapping"),
+    ("pool's name", {"pools__P5_Big": RIGHT["pools"]["p5"]}, "pools.P5_Big", "no name"),
+    ("the system pool's name", {"pools__system": RIGHT["pools"]["p5"]}, "pools.system", "system pool"),
+    ("account as number", {"accounts": [123456789012]}, "accounts[0]", "string"),
+    # the network
+    (
+        "zone of another region",
+        {"network__zones": ["use1-az4", "usw2-az1"]},
+        "network.zones[1]",
+        "not in us-east-1",
+    ),
+    ("no such region", {"region": "us-easter-1"}, "region", "not the name"),
+    ("one zone", {"network__zones": ["use1-az6"]}, "network.zones", "at least 2"),
+    ("a zone twice", {"network__zones": ["use1-az6", "use1-az6"]}, "network.zones", "twice"),
+    ("EKS's zones", {"network__zones": ["use1-az3", "use1-az6"]}, "network.zones", "takes only use1-az6"),
+    ("public addresses", {"network__cidr": "52.0.0.0/16"}, "network.cidr", "not a private network"),
+    ("host bits", {"network__cidr": "10.40.0.1/16"}, "network.cidr", "host bits"),
+    ("too large", {"network__cidr": "10.0.0.0/8"}, "network.cidr", "/8"),
+    ("overlaps services", {"network__cidr": "172.20.0.0/16"}, "network.cidr", "Kubernetes' services"),
+    ("overlaps an office", {"network__avoid": ["10.40.8.0/24"]}, "network.cidr", "network.avoid[0]"),
+    ("too few addresses", {"network__cidr": "10.40.0.0/22"}, "network.cidr", "pool p5"),
+    (
+        "unknown endpoint",
+        {"network__interfaceEndpoints": ["ecr.dkt"]},
+        "network.interfaceEndpoints[0]",
+        "ecr.dkt",
+    ),
+    ("odd retention", {"network__flowLogDays": 8}, "network.flowLogDays", "none of"),
+    # versions
+    (
+        "kube-proxy",
+        {"kubernetes__version": "1.33"},
+        "kubernetes.addons.kube-proxy",
+        "not for Kubernetes 1.33",
+    ),
+    ("AMI release", {"kubernetes__amiRelease": "1.33.1-20260101"}, "kubernetes.amiRelease", "not for"),
+    ("a pool's AMI release", {"pools__p5__amiRelease": "1.33.1-20260101"}, "pools.p5.amiRelease", "not for"),
+    ("release not pinned", {"kubernetes__amiRelease": "latest"}, "kubernetes.amiRelease", "form"),
+    ("add-on not named", {"kubernetes__addons__coredns": ...}, "kubernetes.addons.coredns", "missing"),
+    (
+        "old CNI",
+        {"kubernetes__addons__vpc-cni": "v1.18.3-eksbuild.1"},
+        "kubernetes.addons.vpc-cni",
+        "efa-only",
+    ),
+    # pools
+    ("min above max", {"systemPool__nodes__min": 5}, "systemPool.nodes", "min ≤ desired ≤ max"),
+    ("unknown type", {"pools__p5__instanceType": "p5.4xlarg"}, "pools.p5.instanceType", "not a type"),
+    (
+        "GPU type for the system",
+        {"systemPool__instanceType": "p5.48xlarge"},
+        "systemPool.instanceType",
+        "not a type",
+    ),
+    (
+        "zone outside the network",
+        {"pools__p5__zone": "use1-az1"},
+        "pools.p5.zone",
+        "none of the network's zones",
+    ),
+    ("too many EFA", {"pools__p5__efa": {"interfaces": 33}}, "pools.p5.efa.interfaces", "takes 32"),
+    (
+        "more pods than addresses",
+        {"kubernetes__prefixDelegation": False},
+        "pools.p5.maxPods",
+        "has addresses for 51",
+    ),
+    # capacity
+    ("no kind", {"pools__p5__capacity": {}}, "pools.p5.capacity", "no kind"),
+    ("unknown kind", {"pools__p5__capacity": {"kind": "ocdr"}}, "pools.p5.capacity", "none of"),
+    (
+        "two targets",
+        {"pools__p5__capacity": {**RESERVED, "create": {"nodes": 1}}},
+        "pools.p5.capacity",
+        "exactly one",
+    ),
+    (
+        "facts missing",
+        {"pools__p5__capacity": {"kind": "odcr", "id": "cr-01234567"}},
+        "pools.p5.capacity",
+        "zone",
+    ),
+    ("bad id", {"pools__p5__capacity": {**RESERVED, "id": "r-1"}}, "pools.p5.capacity.id", "form"),
+    (
+        "reservation elsewhere",
+        {"pools__p5__capacity": {**RESERVED, "zone": "use1-az4"}},
+        "pools.p5.zone",
+        "use1-az4",
+    ),
+    (
+        "reservation too small",
+        {"pools__p5__capacity": {**RESERVED, "nodes": 8}},
+        "pools.p5.nodes.max",
+        "holds 8",
+    ),
+    (
+        "own reservation too small",
+        {"pools__p5__capacity": {"kind": "odcr", "create": {"nodes": 8}}},
+        "pools.p5.nodes.max",
+        "holds 8",
+    ),
+    (
+        "group for another's reservation",
+        {"pools__p5__capacity": RESERVED, "pools__p5__placementGroup": True},
+        "pools.p5.placementGroup",
+        "made elsewhere",
+    ),
+    (
+        "group of another region",
+        {
+            "pools__p5__capacity": {
+                **RESERVED,
+                "placementGroupArn": "arn:aws:ec2:us-west-2:123456789012:placement-group/p5",
+            }
+        },
+        "pools.p5.capacity.placementGroupArn",
+        "not in us-east-1",
+    ),
+    (
+        "group for a block",
+        {"pools__p5__capacity": BLOCK, "pools__p5__placementGroup": True},
+        "pools.p5.placementGroup",
+        "placed by EC2",
+    ),
+    (
+        "block ends before it starts",
+        {"pools__p5__capacity": {**BLOCK, "ends": "2026-11-01T11:30:00Z"}},
+        "pools.p5.capacity",
+        "ends after it starts",
+    ),
+    (
+        "block not yet open",
+        {"pools__p5__capacity": {**BLOCK, "starts": "2026-12-02T11:30:00Z"}},
+        "pools.p5.nodes.desired",
+        "starts at 2026-12-02 11:30",
+    ),
+    (
+        "block over",
+        {"pools__p5__capacity": {**BLOCK, "ends": "2026-12-01T00:29:00Z"}},
+        "pools.p5.capacity.ends",
+        "30 minutes earlier",
+    ),
+    # storage, image, jobs
+    (
+        "file system's size",
+        {"storage__fileSystem__capacityGib": 3600},
+        "storage.fileSystem",
+        "multiple of 2400",
+    ),
+    (
+        "file system's zone",
+        {"storage__fileSystem__zone": "use1-az5"},
+        "storage.fileSystem.zone",
+        "none of the network's zones",
+    ),
+    (
+        "Lustre across zones",
+        {"storage__fileSystem__zone": "use1-az4"},
+        "training.jobs.llama.pool",
+        "use1-az4",
+    ),
+    ("base by tag", {"image__base": "example.com/base:1"}, "image.base", "not pinned"),
+    ("reference by tag", {"image": {"reference": "localhost:5000/trainer:1"}}, "image", "by digest"),
+    ("base and reference", {"image__reference": f"x/y@sha256:{'a' * 64}"}, "image", "either"),
+    (
+        "third party by tag",
+        {"images": {"prometheus": "prom/prometheus:v3.5.0"}},
+        "images.prometheus",
+        "not pinned",
+    ),
+    (
+        "unpinned without a reason",
+        {"images": {"prometheus": {"tag": "prom/prometheus:v3.5.0", "unpinned": ""}}},
+        "images.prometheus.unpinned",
+        "at least 10",
+    ),
+    (
+        "unpinned and latest",
+        {"images": {"prometheus": {"tag": "prom/prometheus:latest", "unpinned": "no digest yet"}}},
+        "images.prometheus.tag",
+        "no fixed tag",
+    ),
+    ("job without a pool", {"training__jobs__llama__pool": "p55"}, "training.jobs.llama.pool", "no pool p55"),
+    (
+        "job's file",
+        {"training__jobs__llama__config": "no.yaml"},
+        "training.jobs.llama.config",
+        "can't be read",
+    ),
+    (
+        "too many GPUs",
+        {"training__jobs__llama__resources": {"gpu": 9}},
+        "training.jobs.llama.resources.gpu",
+        "has 8",
+    ),
+    (
+        "too many workers",
+        {"training__jobs__llama__workers": {"min": 16, "max": 17}},
+        "training.jobs.llama.workers.max",
+        "room for 16",
+    ),
+    (
+        "job's other name",
+        {"training__jobs": {"other": RIGHT["training"]["jobs"]["llama"]}},
+        "training.jobs.other.config",
+        "llama",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
+def test_one_thing_wrong(tmp_path: Path, changes: dict[str, Any], path: str, said: str) -> None:
+    found = problems(tmp_path, changed(**changes))
+    assert path in found, f"found only {found}"
+    assert said in found[path].what
+
+
+FINE: list[tuple[str, dict[str, Any]]] = [
+    ("on-demand", {"pools__p5__capacity": {"kind": "on-demand"}, "pools__p5__placementGroup": True}),
+    ("spot", {"pools__p5__capacity": {"kind": "spot"}}),
+    ("reservation by id", {"pools__p5__capacity": RESERVED}),
+    ("an open block", {"pools__p5__capacity": BLOCK}),
+    (
+        "a coming block at zero",
+        {
+            "pools__p5__capacity": {**BLOCK, "starts": "2026-12-02T11:30:00Z"},
+            "pools__p5__nodes": {"min": 0, "desired": 0, "max": 16},
+        },
+    ),
+    ("own reservation in an own group", {"pools__p5__placementGroup": True}),
+    ("loopback by tag", {"images": {"prometheus": "localhost:5000/prometheus:1"}}),
+    ("finished image", {"image": {"reference": f"example.com/t@sha256:{'b' * 64}"}}),
+    ("no jobs", {"training": ...}),
+    ("no pools", {"pools": {}, "training": ...}),
+    ("older EFA layout with an older CNI", {
+        "kubernetes__addons__vpc-cni": "v1.18.3-eksbuild.1",
+        "pools__p5__efa": {"layout": "efa"},
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [row[1] for row in FINE], ids=[row[0] for row in FINE])
+def test_this_is_fine(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert problems(tmp_path, changed(**changes)) == {}
+
+
+def test_two_pools_share_a_reservation_only_if_it_holds_both(tmp_path: Path) -> None:
+    half = {**RIGHT["pools"]["p5"], "capacity": RESERVED, "nodes": {"desired": 8, "max": 8}}
+    job = {"training__jobs__llama__workers": {"min": 8, "max": 8}}
+    assert problems(tmp_path, changed(pools={"p5": half, "q": half}, **job)) == {}
+    found = problems(
+        tmp_path, changed(pools={"p5": half, "q": {**half, "nodes": {"desired": 8, "max": 9}}}, **job)
+    )
+    assert "together up to 17 nodes" in found["pools.q.capacity"].what
+
+
+def test_a_block_s_window_depends_on_the_day(tmp_path: Path) -> None:
+    values = changed(pools__p5__capacity=BLOCK)
+    assert problems(tmp_path, values, now=datetime(2026, 12, 7, 10, 59, tzinfo=UTC)) == {}
+    assert "pools.p5.capacity.ends" in problems(tmp_path, values, now=datetime(2026, 12, 7, 11, tzinfo=UTC))
+
+
+def test_efa_layout_changes_what_fits(tmp_path: Path) -> None:
+    """32 addresses a node for EFA alone are what a small network lacks."""
+    small = {"network__cidr": "10.40.0.0/18", "pools__p5__nodes": {"desired": 16, "max": 26}}
+    small |= {"pools__p5__capacity": {"kind": "on-demand"}, "pools__p5__maxPods": 110}
+    assert problems(tmp_path, changed(**small)) == {}
+    found = problems(tmp_path, changed(**small, pools__p5__efa={"layout": "efa"}))
+    assert "efa.layout: efa-only" in found["network.cidr"].todo
+
+
+@pytest.mark.parametrize("stack", ["Prod", "a_b", "x" * 31])
+def test_a_stack_s_name_becomes_the_cluster_s(tmp_path: Path, stack: str) -> None:
+    assert "(stack name)" in problems(tmp_path, RIGHT, stack=stack)
