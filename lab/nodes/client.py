@@ -44,6 +44,7 @@ class Client:
         )
         # A watch holds its connection for as long as it lasts, so watches have a pool of their own.
         self._watches = urllib3.PoolManager(
+            maxsize=4,
             ca_certs=certificate_authority,
             cert_file=str(pair.certificate),
             key_file=str(pair.key),

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lab.nodes import addons, control_plane, kwok
 from lab.nodes.access import Access
 from lab.nodes.api import AccessEntry, NodeSpec
-from lab.nodes.client import ApiError
 from lab.nodes.control_plane import ControlPlane
 from lab.nodes.device_controller import DeviceController
-from lab.nodes.drain import drain
-from lab.nodes.node_object import NODES, is_ready, node_object, why_not_ready
+from lab.nodes.drain import delete_pods, drain
+from lab.nodes.node_object import NODES, node_object
+from lab.nodes.parallel import each
+from lab.nodes.readiness import Readiness
 from lab.nodes.real_node import RealNode
 
 READY_SECONDS = 120.0
 READY_SECONDS_PER_NODE = 0.3
-_POLL_SECONDS = 0.5
-_WRITERS = 12
-Item = TypeVar("Item")
 
 
 class Cluster:
@@ -37,6 +33,7 @@ class Cluster:
         self._real: dict[str, RealNode] = {}
         self._addons: dict[str, str] = {}
         self._access = Access(plane.client)
+        self._readiness = Readiness(plane.client)
         self._devices = DeviceController(plane.client, self._devices_of)
 
     def add_fake(self, specs: Sequence[NodeSpec]) -> None:
@@ -46,28 +43,17 @@ class Cluster:
         kwok.start(self.plane)
         with self._lock:
             self._fake |= {spec.name: spec for spec in specs}
-        _each(specs, lambda spec: self._register(spec, spec.private_ip, fake=True))
+        each(specs, lambda spec: self._register(spec, spec.private_ip, fake=True))
 
     def add_real(self, nodes: Sequence[RealNode]) -> None:
         """Start nodes. Raises RuntimeError naming those that failed to start."""
         with self._lock:
             self._real |= {node.spec.name: node for node in nodes}
-        _each(nodes, self._start)
+        each(nodes, self._start)
 
-    def wait_ready(self, names: Iterable[str]) -> None:
+    def wait_ready(self, names: Sequence[str]) -> None:
         """Raises RuntimeError naming the nodes that aren't Ready in time, with the reason that each gives."""
-        left = set(names)
-        deadline = time.monotonic() + READY_SECONDS + READY_SECONDS_PER_NODE * len(left)
-        while left:
-            found = {
-                node["metadata"]["name"]: node for node in self.plane.client.items(NODES, resourceVersion="0")
-            }
-            left = {name for name in left if not is_ready(found.get(name, {}))}
-            if left and time.monotonic() > deadline:
-                reasons = [f"{name}: {why_not_ready(found.get(name, {}))}" for name in sorted(left)]
-                raise RuntimeError("nodes not Ready: " + "; ".join(reasons[:10]))
-            if left:
-                time.sleep(_POLL_SECONDS)
+        self._readiness.wait(names, READY_SECONDS + READY_SECONDS_PER_NODE * len(names))
 
     def known(self) -> set[str]:
         with self._lock:
@@ -80,13 +66,14 @@ class Cluster:
             return []
         try:
             drain(self.plane.client, present)
-            _each(present, lambda name: self.plane.client.delete(f"{NODES}/{name}"))
+            each(present, lambda name: self.plane.client.delete(f"{NODES}/{name}"))
+            delete_pods(self.plane.client, present)
         finally:  # whatever the API server says, nothing may go on running
             with self._lock:
                 for name in present:
                     self._fake.pop(name, None)
                 gone = [self._real.pop(name) for name in present if name in self._real]
-            _each(gone, RealNode.stop)
+            each(gone, RealNode.stop)
             for node in gone:
                 shutil.rmtree(node.files.folder, ignore_errors=True)
         return gone
@@ -98,14 +85,14 @@ class Cluster:
             nodes = list(self._real.values())
         items = addons.objects(self.plane.files.lab, name, values)
         addons.install(self.plane.client, items)
-        _each(nodes, lambda node: node.enable(name))
+        each(nodes, lambda node: node.enable(name))
         addons.wait_available(self.plane.client, name, items)
 
     def remove_addon(self, name: str) -> None:
         with self._lock:
             self._addons.pop(name, None)
             nodes = list(self._real.values())
-        _each(nodes, lambda node: node.disable(name))
+        each(nodes, lambda node: node.disable(name))
         addons.remove(self.plane.client, addons.objects(self.plane.files.lab, name, {}))
 
     def set_access(self, entries: Sequence[AccessEntry]) -> None:
@@ -113,13 +100,13 @@ class Cluster:
 
     def stop(self) -> list[RealNode]:
         """Stop everything and remove the cluster's folder; returns the real nodes that it had."""
-        self._access.stop()
-        self._devices.stop()
+        for follower in (self._access, self._devices, self._readiness):
+            follower.stop()
         with self._lock:
             nodes = list(self._real.values())
             self._real.clear()
             self._fake.clear()
-        _each(nodes, RealNode.stop)
+        each(nodes, RealNode.stop)
         kwok.stop(self.plane.files)
         control_plane.stop(self.plane.files)
         shutil.rmtree(self.plane.files.folder, ignore_errors=True)
@@ -140,22 +127,3 @@ class Cluster:
         with self._lock:
             spec = self._fake.get(node)
         return spec.devices if spec else None
-
-
-def _each(items: Sequence[Item], function: Callable[[Item], object]) -> None:
-    """Call the function for every item, several at a time.
-
-    Raises RuntimeError with all that failed.
-    """
-
-    def attempt(item: Item) -> str:
-        try:
-            function(item)
-        except (RuntimeError, ApiError, OSError) as error:
-            return str(error)
-        return ""
-
-    with ThreadPoolExecutor(_WRITERS) as pool:
-        problems = [problem for problem in pool.map(attempt, items) if problem]
-    if problems:
-        raise RuntimeError("; ".join(problems[:10]))

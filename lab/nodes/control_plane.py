@@ -192,6 +192,7 @@ def _controller_manager(files: ClusterFiles, authority: Authority, kubeconfig: P
         *_tls(authority.pair, "--cluster-signing-cert-file", "--cluster-signing-key-file"),
         "--use-service-account-credentials=true",
         "--allocate-node-cidrs=false",
+        "--pvclaimbinder-sync-period=5s",
     ]
 
 
@@ -209,6 +210,9 @@ def _component(files: ClusterFiles, name: str, kubeconfig: Path) -> list[str | P
         *_tls(files.pair(name), "--tls-cert-file", "--tls-private-key-file"),
         "--leader-elect=false",
         "--profiling=false",
+        # The default of 20 requests a second makes the pods of a thousand nodes wait for minutes.
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
         _VERBOSITY,
     ]
 

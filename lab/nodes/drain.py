@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lab.nodes.client import ApiError, Client, Object
 from lab.nodes.node_object import NODES
+from lab.nodes.parallel import each
 
 WAIT_SECONDS = 60.0
 """How long evicted pods may take before they are deleted; EKS gives 15 minutes."""
@@ -24,22 +25,25 @@ def cordon(client: Client, node: str) -> None:
 def drain(client: Client, nodes: Sequence[str], wait: float = WAIT_SECONDS) -> None:
     """Cordon the nodes and evict their pods, those of DaemonSets excepted.
 
-    Disruption budgets and grace periods are honoured for `wait` seconds altogether; what is there
-    after that is deleted at once, and so are the DaemonSets' pods.
+    Disruption budgets and grace periods are honoured for `wait` seconds altogether; after that the pods are
+    left to `delete_pods`.
     """
-    for node in nodes:
-        cordon(client, node)
+    each(nodes, lambda node: cordon(client, node))
     gone_by = time.monotonic() + wait
     while time.monotonic() < gone_by:
         left = [pod for pod in pods_on(client, nodes) if not _stays(pod)]
         if not left:
-            break
-        for pod in left:
-            if "deletionTimestamp" not in pod["metadata"]:
-                _evict(client, pod)
+            return
+        each(
+            [pod for pod in left if "deletionTimestamp" not in pod["metadata"]],
+            lambda pod: _evict(client, pod),
+        )
         time.sleep(_POLL_SECONDS)
-    for pod in pods_on(client, nodes):
-        client.delete(pod_path(pod), grace_seconds=0)
+
+
+def delete_pods(client: Client, nodes: Sequence[str]) -> None:
+    """Forget the pods of nodes that are no more; nobody is there to stop them, and DaemonSets don't replace them."""
+    each(pods_on(client, nodes), lambda pod: client.delete(pod_path(pod), grace_seconds=0))
 
 
 def pods_on(client: Client, nodes: Sequence[str]) -> list[Object]:

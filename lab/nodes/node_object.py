@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import datetime
+
 from lab.nodes.api import NodeSpec
 from lab.nodes.client import Object
 
 FAKE = ("kwok.x-k8s.io/node", "fake")
 """The annotation that gives a node to kwok."""
 NODES = "/api/v1/nodes"
+NODE_INFO = {
+    "architecture": "amd64",
+    "operatingSystem": "linux",
+    "kubeletVersion": "v1.34.4",
+    "kubeProxyVersion": "",
+    "containerRuntimeVersion": "kwok://0.8.0",
+    "osImage": "simulated by kwok",
+    "kernelVersion": "",
+    "bootID": "",
+    "machineID": "",
+    "systemUUID": "",
+}
+"""What a fake node says about itself."""
 
 
 def node_object(spec: NodeSpec, address: str, fake: bool) -> Object:
-    """`address` is the node's InternalIP. A real node's kubelet adds its own status to this."""
+    """`address` is the node's InternalIP.
+
+    A real node's kubelet adds its own status to this. A fake one is Ready from its first moment: that spares
+    kwok one request a node.
+    """
     node: Object = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -27,6 +46,9 @@ def node_object(spec: NodeSpec, address: str, fake: bool) -> Object:
         node["status"] = {
             "capacity": resources,
             "allocatable": resources,
+            "conditions": [_ready()],
+            "phase": "Running",  # what kwok's heartbeat asks for
+            "nodeInfo": NODE_INFO,
             "addresses": [
                 {"type": "InternalIP", "address": address},
                 {"type": "InternalDNS", "address": spec.name},
@@ -51,14 +73,13 @@ def labels(spec: NodeSpec) -> dict[str, str]:
     }
 
 
-def is_ready(node: Object) -> bool:
-    conditions = node.get("status", {}).get("conditions", ())
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
-def why_not_ready(node: Object) -> str:
-    """The kubelet's own words."""
-    for condition in node.get("status", {}).get("conditions", ()):
-        if condition["type"] == "Ready":
-            return str(condition.get("message") or condition.get("reason") or condition["status"])
-    return "its kubelet has not reported yet"
+def _ready() -> Object:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kwok is posting ready status",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }

@@ -131,7 +131,7 @@ class RealNode:
         record = self._cluster.process("node", self.spec.name, name)
         if not processes.find(self._lab, record):
             namespaces = (f"--target={pid}", "--net", "--mount", "--pid", "--uts", "--")
-            enter = [programs.find(self._lab, "nsenter"), *namespaces]
+            enter: list[str | Path] = [programs.find(self._lab, "nsenter"), *namespaces]
             programs.spawn(self._lab, record, [*enter, *command], self.files.folder)
 
     def _stop_program(self, name: str) -> None:

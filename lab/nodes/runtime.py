@@ -69,7 +69,7 @@ class KubernetesRuntime:
         real = [node for node in new if node.real and not self.no_real_nodes]
         target.add_fake([node for node in new if node not in real])
         target.add_real([RealNode(target.plane, node, self._number()) for node in real])
-        target.wait_ready(node.name for node in nodes)
+        target.wait_ready([node.name for node in nodes])
 
     def remove_nodes(self, cluster: str, names: Sequence[str]) -> None:
         self._free(self._cluster(cluster).remove(names))
