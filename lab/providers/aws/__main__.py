@@ -7,9 +7,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-from pulumi.runtime.proto import provider_pb2_grpc
 
 from lab.providers.aws.engine import Engine
+from lab.providers.aws.protocol import provider_pb2_grpc
 from lab.providers.aws.server import Provider
 from lab.providers.parent import die_with_parent
 

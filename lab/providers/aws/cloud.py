@@ -1,4 +1,4 @@
-"""The provider's configuration and its connections: the only place where a boto3 client is made.
+"""The provider's configuration and its connections: the only place where a client of AWS is made.
 
 Every endpoint is checked to be on loopback before the first call, because whatever runs here creates and
 deletes what it is told to: with a real endpoint and real keys in the environment that would be a real account.
@@ -16,7 +16,6 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.model import ServiceModel
@@ -144,7 +143,7 @@ def _botocore_name(service: str) -> str:
 
 
 class Cloud:
-    """Clients by service and region, made once and shared between threads (boto3's clients allow it)."""
+    """Clients by service and region, made once and shared between threads (botocore's clients allow it)."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -152,14 +151,10 @@ class Cloud:
         self._clients: dict[tuple[str, str], Any] = {}
 
     @cached_property
-    def _session(self) -> boto3.Session:
-        settings = self.settings
-        return boto3.Session(
-            aws_access_key_id=settings.access_key,
-            aws_secret_access_key=settings.secret_key,
-            aws_session_token=settings.token,
-            profile_name=settings.profile,
-        )
+    def _session(self) -> botocore.session.Session:
+        session = botocore.session.Session(profile=self.settings.profile)
+        session.register_component("data_loader", _loader)  # models are parsed once
+        return session
 
     def client(self, service: str, region: str | None = None) -> Any:
         """Raises ConfigurationError if the service has no endpoint on loopback."""
@@ -173,9 +168,13 @@ class Cloud:
         url = self.settings.endpoints.get(service) or self.settings.endpoints.get("")
         if not url:
             raise ConfigurationError("endpoints", f"no endpoint on loopback for {service}")
-        return self._session.client(
+        settings = self.settings
+        return self._session.create_client(
             service,
             region_name=region,
+            aws_access_key_id=settings.access_key,
+            aws_secret_access_key=settings.secret_key,
+            aws_session_token=settings.token,
             endpoint_url=require_loopback(url, f"the endpoint of {service}"),
             config=Config(
                 # The engine tells us how long an operation may take; throttling alone never fails one early.
@@ -211,11 +210,12 @@ class Cloud:
 
 _models: dict[str, ServiceModel] = {}
 _models_lock = threading.Lock()
+_loader = botocore.session.Session().get_component("data_loader")
 
 
 def model(service: str) -> ServiceModel:
     """botocore's description of a service; needs no credentials and no connection."""
     with _models_lock:
         if service not in _models:
-            _models[service] = botocore.session.get_session().get_service_model(service)
+            _models[service] = ServiceModel(_loader.load_service_model(service, "service-2"), service)
         return _models[service]

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 import grpc
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
+from lab.providers.aws.protocol import engine_pb2, engine_pb2_grpc
 
 _PAUSE = 5.0
 """Seconds between two lines about one resource."""

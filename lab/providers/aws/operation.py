@@ -173,7 +173,7 @@ class Operation:
 def locate(shape: Shape, prop: Property, inside: str = "") -> tuple[list[str], Shape] | None:
     """Where in an operation's input a property goes and of which shape it is there, or None."""
     names = prop.api.split(".") if prop.api else [prop.name]
-    for start in [[], [inside]] if inside else [[]]:
+    for start in [[inside], []] if inside else [[]]:
         path: list[str] = []
         current: Shape | None = shape
         for name in [*start, *names]:

@@ -18,7 +18,6 @@ import grpc
 from botocore.exceptions import BotoCoreError, ClientError
 from google.protobuf import empty_pb2
 from google.rpc import status_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from lab.providers.aws import check, lifecycle, wire
 from lab.providers.aws.cloud import PROVIDER_TOKEN, Cloud, ConfigurationError, Settings
@@ -28,6 +27,7 @@ from lab.providers.aws.engine import Engine
 from lab.providers.aws.functions import FUNCTIONS
 from lab.providers.aws.lifecycle import Unfinished
 from lab.providers.aws.operation import Failed, Operation, error_text
+from lab.providers.aws.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from lab.providers.aws.resources import RESOURCES
 from lab.providers.aws.table import Resource
 
