@@ -175,6 +175,7 @@ def state_of(operation: Operation, description: Mapping[str, Any]) -> dict[str, 
     if resource.regional:
         state["region"] = operation.region
     if resource.tags:
+        operation.state = {**operation.state, **state}  # tags may be asked for by an output, such as the ARN
         tags_all = tagging.read(operation, description)
         state["tagsAll"] = tags_all
         state["tags"] = tagging.visible(
