@@ -2,9 +2,9 @@
 
     python -m torch.distributed.run … -m tests.trainer.group JOBS.json
 
-JOBS.json is a list of {"job": file, "faults": {…}}: `file_bytes` makes every larger file impossible to
-write once the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data` makes one process fail to open
-its data. Each process writes its statuses to a file of its own.
+JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once
+the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data`
+makes one process fail to open its data. Each process writes its statuses to a file of its own.
 """
 
 from __future__ import annotations

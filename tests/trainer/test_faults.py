@@ -49,7 +49,7 @@ def test_background_saves_change_nothing_of_the_result(outcomes: dict[str, Outco
 def test_a_full_disk_is_reported_and_training_goes_on(name: str, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[name]
     assert outcome.status == exits.RETRY, "without its last checkpoint a job is not finished"
-    assert "saving step 12 failed on rank" in outcome.message
+    assert "step 12 cannot be saved: rank 0: " in outcome.message
     assert "File too large" in outcome.message
     steps = list(outcome.history.steps)
     assert steps == list(range(1, 13)), "training stopped at a save that failed"

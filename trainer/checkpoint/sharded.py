@@ -133,7 +133,7 @@ class Checkpoints:
         try:
             dcp.load(state, storage_reader=dcp.FileSystemReader(folder), process_group=self.ranks.saving)
         except dcp.api.CheckpointException as error:
-            raise Damaged(f"cannot be read: {error}") from error
+            raise Damaged(f"cannot be read: {_reasons(error)}") from error
         set_state_dict(
             self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"]
         )
@@ -146,7 +146,12 @@ class Checkpoints:
         """A vote, and no remains if it fails."""
         try:
             with self.ranks.control.phase(f"saving step {step}", self.job.limits.save_seconds):
-                yield
+                try:
+                    yield
+                except (
+                    dcp.api.CheckpointException
+                ) as error:  # no Exception: would pass by everything that handles one
+                    raise exits.Failure(f"step {step} cannot be saved: {_reasons(error)}") from error
         except Lost:
             raise
         except exits.Failure:
@@ -173,6 +178,13 @@ class Checkpoints:
         box = [value() if self.ranks.leader else None]
         dist.broadcast_object_list(box, src=0, group=self.ranks.saving)
         return box[0]
+
+
+def _reasons(error: dcp.api.CheckpointException) -> str:
+    """What failed, rank by rank, without the tracebacks."""
+    return "; ".join(
+        f"rank {rank}: {type(cause).__name__}: {cause}" for rank, (cause, _) in sorted(error.failures.items())
+    )
 
 
 def versions() -> dict[str, str]:
