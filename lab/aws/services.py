@@ -6,9 +6,12 @@ import importlib
 
 from moto.eks.responses import EKSResponse
 from moto.eks.urls import url_paths as eks_urls
+from moto.resourcegroups.responses import ResourceGroupsResponse
+from moto.resourcegroups.urls import url_paths as groups_urls
 
 MODULES = (
     "budgets",
+    "ec2.capacity_blocks",
     "ec2.capacity_reservations",
     "ec2.dependencies",
     "ec2.endpoints",
@@ -45,3 +48,4 @@ def load() -> None:
         importlib.import_module(f"lab.aws.{module}")
     # moto serves only the paths of the calls it knows; botocore's model tells the others apart as well.
     eks_urls["{0}/(?P<path>.+)$"] = EKSResponse.dispatch
+    groups_urls["{0}/(?P<path>.+)$"] = ResourceGroupsResponse.dispatch

@@ -46,7 +46,11 @@ class Registry:
     def _ask(self, method: str, path: str) -> requests.Response | None:
         try:
             return self._session.request(
-                method, f"{self.base}/{path}", headers={"Accept": MANIFESTS}, timeout=TIMEOUT, allow_redirects=False
+                method,
+                f"{self.base}/{path}",
+                headers={"Accept": MANIFESTS},
+                timeout=TIMEOUT,
+                allow_redirects=False,
             )
         except requests.ConnectionError:
             log.warning("no image registry at %s", self.base)
