@@ -34,8 +34,8 @@ class ControlPlane:
 def start(files: ClusterFiles, token_webhook: str) -> ControlPlane:
     """Start all four programs and wait until the API server is ready.
 
-    `token_webhook` is the URL that the API server sends TokenReviews to; the cluster's name goes
-    along as the bearer token, so that one webhook can serve several clusters.
+    `token_webhook` is the URL that the API server sends TokenReviews to, with the cluster's name behind it:
+    who asks decides whose access entries count, and a review doesn't say it.
     Raises RuntimeError with the end of the log of whatever didn't come up.
     """
     files.pki.mkdir(parents=True, exist_ok=True)
@@ -222,12 +222,13 @@ def _tls(pair: Pair, certificate_flag: str, key_flag: str) -> list[str]:
 
 
 def _write_webhook(files: ClusterFiles, url: str) -> Path:
+    """In the form of a kubeconfig. (A token in it would not be sent: client-go sends none without TLS.)"""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "webhook",
-        "clusters": [{"name": "webhook", "cluster": {"server": url}}],
-        "users": [{"name": files.name, "user": {"token": files.name}}],
+        "clusters": [{"name": "webhook", "cluster": {"server": f"{url}/{files.name}"}}],
+        "users": [{"name": files.name, "user": {}}],
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": files.name}}],
     }
     path = files.folder / "token-webhook.yaml"

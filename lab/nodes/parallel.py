@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import urllib3
+
 from lab.nodes.client import ApiError
 
 WORKERS = 12
@@ -22,7 +24,7 @@ def each(items: Sequence[Item], function: Callable[[Item], object]) -> None:
     def attempt(item: Item) -> str:
         try:
             function(item)
-        except (RuntimeError, ApiError, OSError) as error:
+        except (RuntimeError, ApiError, urllib3.exceptions.HTTPError, OSError) as error:
             return str(error)
         return ""
 

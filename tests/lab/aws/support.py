@@ -102,13 +102,12 @@ class Emulator:
             )
         return self._clients[service]
 
-    def console(self, path: str, body: Any = None, method: str | None = None, token: str = "") -> Any:
+    def console(self, path: str, body: Any = None, method: str | None = None) -> Any:
         """A request to /_lab/…; the answer's JSON."""
         request = urllib.request.Request(
             f"{self.endpoint}/_lab/{path}",
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"}
-            | ({"Authorization": f"Bearer {token}"} if token else {}),
+            headers={"Content-Type": "application/json"},
             method=method,
         )
         with urllib.request.urlopen(request, timeout=10) as answer:
