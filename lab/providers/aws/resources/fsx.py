@@ -29,7 +29,7 @@ LUSTRE_FILE_SYSTEM = Resource(
     service="fsx",
     id="FileSystem.FileSystemId",
     inputs=[
-        Property("subnetIds", replaces=True),
+        Property("subnetIds", replaces=True, single=True),  # pulumi-aws takes one, as a string
         Property("securityGroupIds", replaces=True, unread=True),
         Property("storageCapacity"),
         Property("storageType", replaces=True, default="SSD"),
