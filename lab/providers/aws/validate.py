@@ -74,7 +74,9 @@ def _validate(shape: Shape, value: Any, prop: Property) -> Iterator[Problem]:
         if kind == "missing required field":
             yield Problem(f"{path}.{lower_camel(details['required_name'])}", "is required")
         elif kind == "invalid type":
-            accepted = " or ".join(sorted({name.split(".")[-1] for name in details["valid_types"]}))
+            accepted = " or ".join(
+                sorted({name.strip("<>'").split("'")[-1] for name in details["valid_types"]})
+            )
             yield Problem(path, f"is {details['param']!r}, which isn't of type {accepted}")
         elif kind == "invalid range":
             yield Problem(path, f"is {details['param']!r}, less than {details['min_allowed']}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.providers.aws.operation import Operation
-from lab.providers.aws.table import Autoname, Property, Resource, Step, inputs, out
+from lab.providers.aws.table import Autoname, Call, Property, Resource, Step, Tags, inputs, out
 
 
 def _budget(operation: Operation) -> dict[str, Any]:
@@ -55,6 +55,9 @@ def _create(operation: Operation) -> str:
         AccountId=_account(operation),
         Budget=_budget(operation),
         NotificationsWithSubscribers=[{"Notification": one, "Subscribers": who} for one, who in pairs],
+        ResourceTags=[
+            {"Key": key, "Value": value} for key, value in (operation.value("tagsAll") or {}).items()
+        ],
     )
     return f"{_account(operation)}:{operation.value('name')}"
 
@@ -142,6 +145,13 @@ BUDGET = Resource(
     steps=[Step(_CHANGEABLE, _update, on_create=False)],
     extend=_properties,
     missing=["NotFoundException"],
+    tags=Tags(
+        add="TagResource",
+        remove="UntagResource",
+        target={"ResourceARN": "{arn}"},
+        keys="ResourceTagKeys",
+        fetch=Call("ListTagsForResource", {"ResourceARN": "{arn}"}, result="ResourceTags"),
+    ),
     autoname=Autoname(prefix="namePrefix", longest=100),
     regional=False,
 )

@@ -218,7 +218,6 @@ CLUSTER = Resource(
 
 _GROUP = {"clusterName": "{clusterName}", "nodegroupName": "{nodeGroupName}"}
 _UPDATE_CONFIG = Call("UpdateNodegroupConfig", _GROUP)
-_EFFECTS = {"NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE"}
 
 
 def _update_group(operation: Operation) -> None:
@@ -263,12 +262,7 @@ def _update_group_version(operation: Operation) -> None:
     _group_applied(operation, answer)
 
 
-def _taint_rules(given: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    taints = given.get("taints")
-    for index, taint in enumerate(taints if isinstance(taints, list) else []):
-        effect = taint.get("effect") if isinstance(taint, Mapping) else None
-        if isinstance(effect, str) and effect not in _EFFECTS:
-            yield f"taints[{index}].effect", f"is {effect!r}; it can be {', '.join(sorted(_EFFECTS))}"
+def _template_rules(given: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     template = given.get("launchTemplate")
     if isinstance(template, Mapping) and template.get("id") and template.get("name"):
         yield "launchTemplate", "takes an id or a name, not both"
@@ -316,7 +310,7 @@ NODE_GROUP = Resource(
         Step(["forceUpdateVersion"], lambda operation: None),
     ],
     extend=_group_properties,
-    check=_taint_rules,
+    check=_template_rules,
     missing=["ResourceNotFoundException"],
     status=_status(60),
     tags=_TAGS,

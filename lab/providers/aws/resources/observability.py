@@ -104,8 +104,7 @@ _ALARM_INPUTS = [
     Property("actionsEnabled", default=True),
     Property("treatMissingData", default="missing"),
     Property("evaluateLowSampleCountPercentiles", api="EvaluateLowSampleCountPercentile", computed=True),
-    # Sent by _dimensions.
-    Property("dimensions", api="Dimensions.map"),
+    Property("dimensions"),
 ]
 
 
@@ -116,7 +115,7 @@ def _put_alarm(operation: Operation) -> str:
     first = not operation.id
     operation.created = operation.call(
         call.operation,
-        **operation.parameters(call, _ALARM_INPUTS),
+        **operation.parameters(call, [prop for prop in _ALARM_INPUTS if prop.name != "dimensions"]),
         # Of an alarm that exists CloudWatch ignores them.
         **({"Tags": pairs} if pairs and first else {}),
     )
@@ -166,6 +165,17 @@ def _set_attributes(operation: Operation) -> None:
             )
 
 
+def _create_topic(operation: Operation) -> str:
+    tags = [{"Key": key, "Value": value} for key, value in (operation.value("tagsAll") or {}).items()]
+    fifo = {"FifoTopic": "true"} if operation.inputs.get("fifoTopic") else {}
+    operation.created = operation.call(
+        "CreateTopic", Name=operation.value("name"), Attributes=fifo, Tags=tags
+    )
+    operation.id = operation.created["TopicArn"]
+    _set_attributes(operation)
+    return operation.id
+
+
 def _topic_properties(operation: Operation, description: Mapping[str, Any]) -> Mapping[str, Any]:
     name = operation.id.rpartition(":")[2]
     return {"name": name, "arn": operation.id, "fifoTopic": name.endswith(".fifo")}
@@ -174,7 +184,7 @@ def _topic_properties(operation: Operation, description: Mapping[str, Any]) -> M
 TOPIC = Resource(
     "aws:sns/topic:Topic",
     service="sns",
-    id="TopicArn",
+    id="",
     inputs=[
         Property("name", replaces=True),
         Property("namePrefix", replaces=True, local=True),
@@ -185,15 +195,10 @@ TOPIC = Resource(
         Property("fifoTopic", replaces=True, default=False),
     ],
     outputs=[out("arn", "TopicArn"), out("owner", "Owner")],
-    create=Call(
-        "CreateTopic",
-        more=lambda operation: (
-            {"Attributes": {"FifoTopic": "true"}} if operation.inputs.get("fifoTopic") else {}
-        ),
-    ),
+    create=_create_topic,
     read=Call("GetTopicAttributes", {"TopicArn": "{id}"}, result="Attributes"),
     delete=Call("DeleteTopic", {"TopicArn": "{id}"}),
-    steps=[Step([*_ATTRIBUTES], _set_attributes)],
+    steps=[Step([*_ATTRIBUTES], _set_attributes, on_create=False)],
     extend=_topic_properties,
     missing=["NotFound", "NotFoundException"],
     tags=Tags(

@@ -70,9 +70,8 @@ SECRET_VERSION = Resource(
     inputs=[
         Property("secretId", replaces=True),
         *inputs("secretString", "secretBinary", replaces=True, secret=True),
-        Property("versionStages", computed=True),
     ],
-    outputs=[out("arn", "ARN"), out("versionId")],
+    outputs=[out("arn", "ARN"), out("secretArn", "ARN"), out("versionId"), out("versionStages")],
     create=_put,
     read=_read_version,
     delete=_forget,

@@ -142,6 +142,20 @@ INTERNET_GATEWAY = Resource(
     tags=ec2_tags("internet-gateway"),
 )
 
+
+def _address_properties(operation: Operation, description: Mapping[str, Any]) -> Mapping[str, Any]:
+    """EC2's public names are made of the address (compute-1 in us-east-1, its first region)."""
+    dashed = str(description.get("PublicIp", "")).replace(".", "-")
+    place = "compute-1" if operation.region == "us-east-1" else f"{operation.region}.compute"
+    private = str(description.get("PrivateIpAddress") or "").replace(".", "-")
+    inside = "ec2" if operation.region == "us-east-1" else f"{operation.region}.compute"
+    return {
+        "arn": operation.arn("ec2", f"elastic-ip/{operation.id}"),
+        "publicDns": f"ec2-{dashed}.{place}.amazonaws.com",
+        "privateDns": f"ip-{private}.{inside}.internal" if private else None,
+    }
+
+
 EIP = Resource(
     "aws:ec2/eip:Eip",
     service="ec2",
@@ -157,11 +171,13 @@ EIP = Resource(
         out("publicIp"),
         out("privateIp", "PrivateIpAddress"),
         out("networkInterface", "NetworkInterfaceId"),
+        out("publicDns"),
+        out("privateDns"),
     ],
     create=Call("AllocateAddress"),
     read=Call("DescribeAddresses", {"AllocationIds": ["{id}"]}, result="Addresses[0]"),
     delete=Call("ReleaseAddress", {"AllocationId": "{id}"}),
-    extend=lambda operation, description: {"arn": operation.arn("ec2", f"elastic-ip/{operation.id}")},
+    extend=_address_properties,
     missing=["InvalidAllocationID.NotFound", "InvalidAddressID.NotFound"],
     tags=ec2_tags("elastic-ip"),
     busy=["InvalidIPAddress.InUse", "AuthFailure", "DependencyViolation"],
