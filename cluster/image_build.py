@@ -101,12 +101,10 @@ def build(props: Mapping[str, Any]) -> str:
         raise BuildFailed("no program here builds images: install buildah (or podman, or docker)")
     reference = f"{props['repository']}:{tag(props)}"
     with tempfile.TemporaryDirectory(prefix="shardyard-") as scratch:
-        environment = {
-            **os.environ,
-            # Credentials of this push alone; the user's own files are neither read nor written.
-            "REGISTRY_AUTH_FILE": f"{scratch}/auth.json",
-            "DOCKER_CONFIG": scratch,
-        }
+        # Credentials of this push alone; the user's own files are neither read nor written.
+        credentials = Path(scratch) / "config.json"
+        credentials.write_text('{"auths": {}}')
+        environment = {**os.environ, "REGISTRY_AUTH_FILE": str(credentials), "DOCKER_CONFIG": scratch}
         _run(build_command(builder, reference, props), environment)
         loopback = bool(LOOPBACK_REGISTRY.match(reference))
         if not loopback:
