@@ -37,7 +37,9 @@ class _Provider(dynamic.ResourceProvider):
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         digest = find(props) or build(props)
-        return dynamic.CreateResult(tag(props), {**props, "reference": f"{props['repository']}@{digest}"})
+        return dynamic.CreateResult(
+            tag(props["inputs"]), {**props, "reference": f"{props['repository']}@{digest}"}
+        )
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
         changed = [key for key in ("repository", "context", "inputs") if _olds.get(key) != _news.get(key)]
@@ -77,9 +79,9 @@ class BuiltImage(dynamic.Resource, module="shardyard", name="BuiltImage"):
         super().__init__(_Provider(), name, properties, opts)
 
 
-def tag(props: Mapping[str, Any]) -> str:
-    """Says what the image is made of, so the same inputs are never pushed twice to immutable tags."""
-    return f"inputs-{props['inputs'][:20]}"
+def tag(inputs: str) -> str:
+    """Says what the image is made of (a digest), so the same inputs are never pushed twice to immutable tags."""
+    return f"inputs-{inputs[:20]}"
 
 
 def find(props: Mapping[str, Any]) -> str | None:
@@ -87,7 +89,8 @@ def find(props: Mapping[str, Any]) -> str | None:
     client = _ecr(props["region"])
     try:
         found = client.describe_images(
-            repositoryName=_repository_name(props["repository"]), imageIds=[{"imageTag": tag(props)}]
+            repositoryName=_repository_name(props["repository"]),
+            imageIds=[{"imageTag": tag(props["inputs"])}],
         )
     except (client.exceptions.ImageNotFoundException, client.exceptions.RepositoryNotFoundException):
         return None
@@ -99,7 +102,7 @@ def build(props: Mapping[str, Any]) -> str:
     builder = next((name for name in ("buildah", "podman", "docker") if which(name)), None)
     if builder is None:
         raise BuildFailed("no program here builds images: install buildah (or podman, or docker)")
-    reference = f"{props['repository']}:{tag(props)}"
+    reference = f"{props['repository']}:{tag(props['inputs'])}"
     with tempfile.TemporaryDirectory(prefix="shardyard-") as scratch:
         # Credentials of this push alone; the user's own files are neither read nor written.
         credentials = Path(scratch) / "config.json"

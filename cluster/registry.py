@@ -36,7 +36,7 @@ class Registry(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         self.repository = aws.ecr.Repository(
             f"{name}-trainer",
-            name=f"{name}/trainer",
+            name=repository_name(name),
             image_tag_mutability="IMMUTABLE",
             image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
             force_delete=not keep_images,
@@ -49,21 +49,28 @@ class Registry(pulumi.ComponentResource):
         if settings.reference:
             self.image = pulumi.Output.from_input(settings.reference)
         else:
-            assert settings.base is not None  # one of the two, says the stack file's schema
-            inputs = Inputs(
-                root=ROOT,
-                context=CONTEXT,
-                arguments={"BASE": image_reference(settings.base), **settings.build_arguments},
-            )
             built = BuiltImage(
                 f"{name}-trainer",
                 repository=self.repository.repository_url,
                 region=region,
-                inputs=inputs,
+                inputs=image_inputs(settings),
                 opts=child,
             )
             self.image = built.reference
         self.register_outputs({"image": self.image, "repository": self.repository.repository_url})
+
+
+def repository_name(stack: str) -> str:
+    """The repository of a stack, by the stack's full name."""
+    return f"{stack}/trainer"
+
+
+def image_inputs(settings: TrainerImage) -> Inputs:
+    """What the image of a stack is made of. `cluster.image_build.tag` of its digest is the image's tag:
+    an image that is in the repository under that tag already is used, not built."""
+    assert settings.base is not None  # without a reference there is a base, says the stack file's schema
+    arguments = {"BASE": image_reference(settings.base), **settings.build_arguments}
+    return Inputs(root=ROOT, context=CONTEXT, arguments=arguments)
 
 
 def keep_newest(count: int) -> str:

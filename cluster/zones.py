@@ -7,24 +7,21 @@ import re
 UNSUPPORTED_BY_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 """Zones where EKS takes no control plane subnet (EKS guide, "VPC and subnet requirements"). Nodes may be there."""
 
-_COMPASS = {"north": "n", "south": "s", "east": "e", "west": "w", "central": "c"}
+_WORDS = "north|south|east|west|central"
+_REGION = re.compile(rf"^(?P<area>[a-z]{{2}})-(?P<gov>gov-)?(?P<direction>(?:{_WORDS})+)-(?P<number>\d+)$")
 _ZONE_ID = re.compile(r"^(?P<region>[a-z]+\d+)-az\d+$")
 
 
 def zone_id_prefix(region: str) -> str:
-    """The part of a zone id that stands for the region: us-east-1 → use1, us-gov-west-1 → usgw1.
+    """The part of a zone id that stands for the region: us-east-1 → use1, ap-northeast-2 → apne2.
 
     Raises ValueError for a word that is not a region's name.
     """
-    *area, direction, number = region.split("-") if region.count("-") >= 2 else [""]
-    letters = direction
-    for word, letter in _COMPASS.items():
-        letters = letters.replace(word, letter)
-    if not area or not number.isdigit() or not set(letters) <= set("nsewc"):
+    match = _REGION.match(region)
+    if match is None:
         raise ValueError(f"{region!r} is not the name of an AWS region, such as us-east-1")
-    return (
-        f"{area[0]}{''.join(part[0] for part in area[1:]) if area[1:] != ['gov'] else 'g'}{letters}{number}"
-    )
+    initials = "".join(word[0] for word in re.findall(_WORDS, match["direction"]))
+    return f"{match['area']}{'g' if match['gov'] else ''}{initials}{match['number']}"
 
 
 def in_region(zone: str, region: str) -> bool:
