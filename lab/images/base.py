@@ -5,6 +5,7 @@ The mirrors are this machine's own configuration; apt checks the archive's signa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -58,8 +59,12 @@ def assemble(lab: Lab, target: Path, commands: Commands) -> None:
     listed = target.with_name("sources.list")
     listed.write_text("\n".join(bookworm(debian.sources(commands), codename)) + "\n")
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    # Its mounts (/proc and /sys in the new root) in a namespace of their own: killed, it leaves none behind, and
+    # the folder can be removed without looking.
+    alone = ["unshare", "--mount", "--"] if os.geteuid() == 0 else []
     commands.run(
         [
+            *alone,
             "mmdebstrap",
             "--variant=essential",
             "--mode=auto",

@@ -58,7 +58,9 @@ def build(lab: Lab, image: Image, commands: Commands) -> bool:
     if _is_fresh(lab, image, there):
         return False
     context = lab.cache / "tmp" / f"image-{image.short}"
-    shutil.rmtree(context, ignore_errors=True)
+    if context.exists():  # a build of it was killed, and may have left its container with a mount
+        subprocess.run([storage.buildah(lab), "rm", "--all"], capture_output=True)
+        shutil.rmtree(context)
     context.mkdir(parents=True)
     for path, source in image.files(lab).items():
         _place(source, context / path)

@@ -117,7 +117,8 @@ def _sums(program: Program) -> dict[str, str]:
 class Fetched:
     """What `fetch` leaves for `build`."""
 
-    packages: int
+    packages: frozenset[str]
+    """What is to be compiled. The standard library is not counted: every program shares it."""
     modfile: Path | None
 
 
@@ -128,17 +129,10 @@ def fetch(lab: Lab, program: Program, tool: Path, commands: Commands) -> Fetched
     modfile = None
     if program.slim:
         modfile = sources.prepare(lab, program, tool, environment, commands).modfile
-    listing: list[str | Path] = [
-        tool,
-        "list",
-        *_modfile(modfile),
-        "-deps",
-        "-f",
-        "{{.ImportPath}}",
-        program.package,
-    ]
-    packages = commands.run(listing, environment, program.folder)
-    return Fetched(len(packages), modfile)
+    listing: list[str | Path] = [tool, "list", *_modfile(modfile), "-deps"]
+    listing += ["-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", program.package]
+    lines = commands.run(listing, environment, program.folder)
+    return Fetched(frozenset(filter(None, lines)), modfile)
 
 
 def build(
@@ -153,9 +147,9 @@ def build(
     compiled: set[str] = set()
 
     def count(line: str) -> None:
-        if re.fullmatch(r"[\w.@/~-]+", line):  # -v prints one import path a line
+        if line in fetched.packages:  # -v prints the import path of each as it is compiled
             compiled.add(line)
-            progress(len(compiled), fetched.packages)
+            progress(len(compiled), len(fetched.packages))
 
     binary = temporary / program.output
     command: list[str | Path] = [tool, "build", "-v", *_modfile(fetched.modfile)]
