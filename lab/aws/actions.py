@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ RESPONSE_CLASSES = {
     "resource-groups": "moto.resourcegroups.responses:ResourceGroupsResponse",
     "servicequotas": "moto.servicequotas.responses:ServiceQuotasResponse",
     "ssm": "moto.ssm.responses:SimpleSystemManagerResponse",
+    "sts": "moto.sts.responses:TokenResponse",
 }
 
 
@@ -75,6 +77,10 @@ _consequences: dict[tuple[Service, Action], list[Consequence]] = defaultdict(lis
 
 class Refusal(ServiceException):
     """An error of the API. (moto looks for the error's model by the module of its class: not in moto.core.)"""
+
+
+# moto warns of codes that botocore's model of the service doesn't list; models leave out many real ones.
+warnings.filterwarnings("ignore", message=r"Exception\(Refusal\) with code")
 
 
 def refuse(code: str, message: str, **fields: Any) -> Refusal:

@@ -64,9 +64,8 @@ class Emulator:
         def start(status: str, headers: list[tuple[str, str]], _failure: Any = None) -> None:
             started[:] = [status, headers]
 
-        with self.world.lock:
+        with self.world.request():
             body = b"".join(self.moto(environ, start))
-        self.world.run_before_reply()
         return started[0], started[1], body
 
 

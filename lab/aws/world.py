@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from lab.nodes.api import Runtime
@@ -75,11 +76,17 @@ class World:
         """
         self._pending().append(function)
 
-    def run_before_reply(self) -> None:
-        """Run what this thread's request has left to do; the server calls it without the lock."""
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Answer one request: the body holds the lock, what it left for `before_reply` runs after it."""
         pending = self._pending()
-        while pending:
-            pending.pop(0)()
+        try:
+            with self.lock:
+                yield
+            while pending:
+                pending.pop(0)()
+        finally:
+            pending.clear()
 
     def _pending(self) -> list[Callable[[], None]]:
         if not hasattr(self._unlocked, "pending"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from typing import Any
@@ -14,9 +15,12 @@ from lab.aws.principals import find_principal
 from lab.aws.world import World
 from lab.nodes.api import AccessEntry
 
+log = logging.getLogger(__name__)
 NODE_TYPES = ("EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX")
 NODE_USER = "system:node:{{EC2PrivateDNSName}}"
 RESERVED_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
+RETRY = 2.0
+"""Seconds between attempts to apply the entries of a cluster."""
 _appliers: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -42,6 +46,28 @@ def apply_access(world: World, cluster: Cluster) -> None:
                 for entry in cluster.entries.values()
             ]
         world.runtime.apply_access(cluster.name, entries)
+
+
+def follow_access(world: World, cluster: Cluster) -> None:
+    """Apply the entries before this request is answered; if that fails, go on trying, as EKS would."""
+
+    def now_or_later() -> None:
+        try:
+            apply_access(world, cluster)
+        except Exception:
+            log.exception("access entries of %s", cluster.name)
+            world.work(f"access-{cluster.name}", again)
+
+    def again() -> None:
+        while cluster.status in ("ACTIVE", "UPDATING") and not world.closing.wait(RETRY):
+            try:
+                apply_access(world, cluster)
+            except Exception as error:
+                log.warning("access entries of %s: %s", cluster.name, error)
+            else:
+                break
+
+    world.before_reply(now_or_later)
 
 
 def default_username(account: str, principal_arn: str) -> str:
@@ -141,7 +167,7 @@ def create_access_entry(call: Call) -> dict[str, Any]:
     entry.tags = dict(call.get("tags", {}))
     if kind == "STANDARD":
         entry.groups, entry.username = groups, call.get("username", entry.username)
-    call.world.before_reply(lambda: apply_access(call.world, cluster))
+    follow_access(call.world, cluster)
     return {"accessEntry": _described(cluster, entry)}
 
 
@@ -166,7 +192,7 @@ def update_access_entry(call: Call) -> dict[str, Any]:
         entry.groups = _check_groups(call["kubernetesGroups"])
     entry.username = call.get("username", entry.username)
     entry.modified = now()
-    call.world.before_reply(lambda: apply_access(call.world, cluster))
+    follow_access(call.world, cluster)
     return {"accessEntry": _described(cluster, entry)}
 
 
@@ -174,7 +200,7 @@ def update_access_entry(call: Call) -> dict[str, Any]:
 def delete_access_entry(call: Call) -> None:
     cluster, entry = _find(call)
     del cluster.entries[entry.principal_arn]
-    call.world.before_reply(lambda: apply_access(call.world, cluster))
+    follow_access(call.world, cluster)
 
 
 def _described_policy(policy: AssociatedPolicy) -> dict[str, Any]:
@@ -206,7 +232,7 @@ def associate_access_policy(call: Call) -> dict[str, Any]:
     if earlier := entry.policies.get(policy.arn):
         policy.associated = earlier.associated
     entry.policies[policy.arn] = policy
-    call.world.before_reply(lambda: apply_access(call.world, cluster))
+    follow_access(call.world, cluster)
     return {
         "clusterName": cluster.name,
         "principalArn": entry.principal_arn,
@@ -229,4 +255,4 @@ def disassociate_access_policy(call: Call) -> None:
     cluster, entry = _find(call)
     if entry.policies.pop(call["policyArn"], None) is None:
         raise refuse("ResourceNotFoundException", f"The policy {call['policyArn']} is not associated.")
-    call.world.before_reply(lambda: apply_access(call.world, cluster))
+    follow_access(call.world, cluster)

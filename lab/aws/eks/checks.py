@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from urllib.parse import unquote
-
-from moto.iam.exceptions import NotFoundException
-from moto.iam.models import Role, iam_backends
-
 from lab.aws.actions import Call, refuse
-
-
-def find_role(account: str, arn: str) -> Role | None:
-    try:
-        return iam_backends[account]["aws"].get_role_by_arn(arn)
-    except NotFoundException:
-        return None
+from lab.aws.sts import find_role, trusts
 
 
 def check_role(call: Call, arn: str, service: str) -> None:
@@ -26,9 +14,7 @@ def check_role(call: Call, arn: str, service: str) -> None:
             "InvalidParameterException",
             f"Role with arn: {arn}, could not be assumed because it does not exist",
         )
-    policy = role.assume_role_policy_document
-    document = policy if isinstance(policy, dict) else json.loads(unquote(policy))
-    if service not in json.dumps(document):
+    if not trusts(role, "Service", service):
         raise refuse(
             "InvalidParameterException",
             f"Role with arn: {arn}, could not be assumed because it does not trust {service}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+from moto.logs.models import logs_backends
+
 from lab.aws.actions import Call, action, refuse
 from lab.aws.eks import control_plane, versions
 from lab.aws.eks.access import admit_creator
@@ -59,6 +61,15 @@ def _logging(given: dict[str, Any] | None, present: dict[str, Any] | None = None
     }
 
 
+def _ensure_log_group(cluster: Cluster) -> None:
+    """EKS makes the group that it logs to, unless it is there. Deleting the cluster doesn't remove it."""
+    setups = cluster.logging["clusterLogging"]
+    name = f"/aws/eks/{cluster.name}/cluster"
+    logs = logs_backends[cluster.account][cluster.region]
+    if any(setup["enabled"] for setup in setups) and name not in logs.groups:
+        logs.create_log_group(name, {})
+
+
 def _access(call: Call) -> dict[str, Any]:
     given = call.get("accessConfig", {})
     return {
@@ -98,6 +109,7 @@ def create_cluster(call: Call) -> dict[str, Any]:
         oidc_id=uuid4().hex.upper(),
     )
     admit_creator(call, cluster)
+    _ensure_log_group(cluster)
     all_clusters(call)[name] = cluster
     control_plane.start(call.world, cluster)
     return {"cluster": described(cluster)}
@@ -155,6 +167,7 @@ def update_cluster_config(call: Call) -> dict[str, Any]:
         cluster.vpc.update(resources_vpc_config(call, cluster.name, cluster.vpc))
     elif name == "logging":
         cluster.logging = _logging(value, cluster.logging)
+        _ensure_log_group(cluster)
     elif name == "accessConfig":
         _change_authentication_mode(cluster, value["authenticationMode"])
     elif name == "upgradePolicy":

@@ -20,6 +20,7 @@ from lab.aws.eks.state import Cluster, Issue, Nodegroup, Update, now
 from lab.aws.world import World
 
 log = logging.getLogger(__name__)
+FAILURES = {"CREATING": "CREATE_FAILED", "UPDATING": "DEGRADED", "DELETING": "DELETE_FAILED"}
 _turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -107,7 +108,16 @@ def lose(world: World, cluster: Cluster, group: Nodegroup, lost: Sequence[str], 
 def _in_turn(world: World, group: Nodegroup, worker: Callable[[], None]) -> None:
     def run() -> None:
         with _turns[group.arn]:
-            worker()
+            try:
+                worker()
+            except Exception as error:  # such as a launch template that was deleted
+                log.exception("node group %s", group.name)
+                with world.lock:
+                    group.status = FAILURES.get(group.status, group.status)
+                    group.issues = [Issue("InternalFailure", str(error), [group.name])]
+                    for update in group.updates.values():
+                        if update.status == "InProgress":
+                            update.end(*group.issues)
 
     world.work(f"nodegroup-{group.name}", run)
 

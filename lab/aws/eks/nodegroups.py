@@ -9,7 +9,7 @@ from lab.aws.actions import Call, action, refuse
 from lab.aws.ec2.launch import template_data
 from lab.aws.ec2.tags import backend
 from lab.aws.eks import node_workers
-from lab.aws.eks.access import apply_access, new_entry
+from lab.aws.eks.access import follow_access, new_entry
 from lab.aws.eks.checks import check_role
 from lab.aws.eks.images import release
 from lab.aws.eks.nodegroup_rules import AMI_TYPES, check_scaling, check_sources, check_taints
@@ -106,7 +106,7 @@ def create_nodegroup(call: Call) -> dict[str, Any]:
     cluster.nodegroups[name] = group
     if group.role_arn not in cluster.entries and cluster.access["authenticationMode"] != "CONFIG_MAP":
         new_entry(cluster, group.role_arn, "EC2_LINUX")
-        call.world.before_reply(lambda: apply_access(call.world, cluster))
+        follow_access(call.world, cluster)
     node_workers.create(call.world, cluster, group)
     return {"nodegroup": described(cluster, group)}
 

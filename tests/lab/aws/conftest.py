@@ -24,6 +24,11 @@ from tests.lab.aws.support import (
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest forgets the filter that lab.aws.actions sets.
+    config.addinivalue_line("filterwarnings", r"ignore:Exception\(Refusal\) with code")
+
+
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     state: Path = tmp_path_factory.mktemp("emulator")

@@ -146,14 +146,11 @@ class Roles:
     made: dict[str, str] = field(default_factory=dict)
 
     def role(self, service: str) -> str:
-        """The ARN of a role that the service may assume."""
+        """The ARN of a role that the service, and everybody of the account, may assume."""
         if service not in self.made:
-            policy = {
-                "Version": "2012-10-17",
-                "Statement": [
-                    {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-                ],
-            }
+            principal = {"Service": service, "AWS": "arn:aws:iam::123456789012:root"}
+            statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+            policy = {"Version": "2012-10-17", "Statement": [statement]}
             name = service.partition(".")[0]
             answer = self.emulator.client("iam").create_role(
                 RoleName=name, AssumeRolePolicyDocument=json.dumps(policy)

@@ -13,9 +13,10 @@ import pytest
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
+from lab.aws.eks import access
 from lab.aws.seed import ACCESS_KEY, SECRET_KEY
 from lab.nodes.api import access_group
-from tests.lab.aws.support import REGION, Emulator, RecordingRuntime, Roles, refused
+from tests.lab.aws.support import REGION, Emulator, RecordingRuntime, Roles, eventually, refused
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKS"
 ADMIN = "arn:aws:iam::123456789012:user/lab-admin"
@@ -178,6 +179,29 @@ def test_the_cli_makes_such_tokens(emulator: Emulator, cluster: str) -> None:
     made.set_credentials(ACCESS_KEY, SECRET_KEY)
     client = STSClientFactory(made).get_sts_client(region_name=REGION)
     assert review(emulator, cluster, TokenGenerator(client).get_token(cluster))["authenticated"]
+
+
+def test_a_role_is_assumed_only_by_those_it_trusts(emulator: Emulator) -> None:
+    service = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [service]})
+    role = emulator.client("iam").create_role(RoleName="machines", AssumeRolePolicyDocument=document)["Role"][
+        "Arn"
+    ]
+    assume = emulator.client("sts").assume_role
+    assert refused(assume, RoleArn=role, RoleSessionName="me") == "AccessDenied"
+    assert refused(assume, RoleArn=f"{role}-not", RoleSessionName="me") == "AccessDenied"
+
+
+def test_entries_that_could_not_be_applied_are_applied_later(
+    eks: Any, cluster: str, roles: Roles, runtime: RecordingRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "RETRY", 0.05)
+    role = roles.role("pods.eks.amazonaws.com")
+    runtime.failing["apply_access"] = "the API server is busy"
+    eks.create_access_entry(clusterName=cluster, principalArn=role)
+    assert role not in [one.principal_arn for one in runtime.access[cluster]]
+    runtime.failing.clear()
+    eventually(lambda: role in [one.principal_arn for one in runtime.access[cluster]])
 
 
 def test_an_inactive_key_is_nobodys(emulator: Emulator, eks: Any, cluster: str) -> None:

@@ -97,6 +97,22 @@ def test_its_configuration_changes_one_kind_at_a_time(eks: Any, cluster: str) ->
     assert refused(eks.update_cluster_config, name=cluster, **back) == "InvalidParameterException"
 
 
+def test_the_control_planes_log_group_outlives_it(
+    emulator: Emulator, eks: Any, network: Network, roles: Roles, runtime: RecordingRuntime
+) -> None:
+    name, logs = f"logged-{network.vpc}", emulator.client("logs")
+    eks.create_cluster(
+        name=name,
+        roleArn=roles.role("eks.amazonaws.com"),
+        resourcesVpcConfig={"subnetIds": network.subnets},
+        logging={"clusterLogging": [{"types": ["api"], "enabled": True}]},
+    )
+    eventually(lambda: eks.describe_cluster(name=name)["cluster"]["status"] == "ACTIVE")
+    eks.delete_cluster(name=name)
+    eventually(lambda: name not in eks.list_clusters()["clusters"])
+    assert len(logs.describe_log_groups(logGroupNamePrefix=f"/aws/eks/{name}/cluster")["logGroups"]) == 1
+
+
 def test_versions_go_up_one_by_one(eks: Any, cluster: str) -> None:
     assert refused(eks.update_cluster_version, name=cluster, version="1.33") == "InvalidParameterException"
     eks.update_cluster_version(name=cluster, version="1.35")

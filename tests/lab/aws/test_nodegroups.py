@@ -230,6 +230,18 @@ def test_a_full_reservation_can_be_updated_only_in_place(ec2: Any, groups: Group
     assert new["InstanceId"] != old["InstanceId"]
 
 
+def test_a_deleted_launch_template_fails_the_update_and_not_the_group_for_ever(
+    ec2: Any, groups: Groups
+) -> None:
+    made = template(ec2, groups.network, "gone", InstanceType="m5.large")
+    groups.create("gone", launchTemplate={"id": made, "version": "1"})
+    ec2.delete_launch_template(LaunchTemplateId=made)
+    update = groups.update("gone", scalingConfig={"desiredSize": 2})
+    assert update["status"] == "Failed"
+    assert made in update["errors"][0]["errorMessage"]
+    groups.delete("gone")
+
+
 def test_a_lost_instance_is_replaced(ec2: Any, groups: Groups, runtime: RecordingRuntime) -> None:
     groups.create("lossy", instanceTypes=["m5.large"])
     [old] = instances(ec2, groups, "lossy")
