@@ -26,6 +26,8 @@ METRICS_PORT = 9400
 RENDEZVOUS_PORT = 23456
 """The operator's own port (kubeflow.org/v1, pytorch_types.go); its headless services announce it."""
 JOB_LABEL = "shardyard.dev/job"
+COMPONENT = {"app.kubernetes.io/component": "trainer"}
+"""Label of every training pod of every job."""
 GPU, EFA, HUGE_PAGES = "nvidia.com/gpu", "vpc.amazonaws.com/efa", "hugepages-2Mi"
 CORES_FOR_DAEMONS = 4
 """Left on a whole node for the CNI, kube-proxy, CSI and device plugins."""
@@ -129,12 +131,8 @@ def pod_template(name: str, job: Job, pool: AcceleratedPool, image: str, config:
     variables |= job.environment
     return {
         "metadata": {
-            "labels": {JOB_LABEL: name},
-            "annotations": {
-                "prometheus.io/scrape": "true",
-                "prometheus.io/port": str(METRICS_PORT),
-                "shardyard.dev/config-digest": hashlib.sha256(config.encode()).hexdigest(),
-            },
+            "labels": {JOB_LABEL: name, **COMPONENT},
+            "annotations": {"shardyard.dev/config-digest": hashlib.sha256(config.encode()).hexdigest()},
         },
         "spec": {
             "serviceAccountName": SERVICE_ACCOUNT,

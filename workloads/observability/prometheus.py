@@ -1,4 +1,4 @@
-"""Prometheus on the system pool. It finds the trainers' pods by their annotations."""
+"""Prometheus on the system pool. It finds the trainers through DNS, and so needs no leave to ask Kubernetes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from cluster.settings import Settings
 from cluster.settings.base import image_reference
 from cluster.settings.sections import Prometheus as PrometheusSettings
 from workloads.kubernetes import Kubernetes
+from workloads.training_job import COMPONENT, METRICS_PORT
 
 NAMESPACE, NAME, PORT = "observability", "prometheus", 9090
 LABELS = {"app.kubernetes.io/name": NAME}
+TRAINERS = "trainers"
+"""A Service without an address of its own: its name stands for the addresses of all training pods."""
+_NO_AWAIT = {"pulumi.com/skipAwait": "true"}
+"""A Service without pods is right as it is; the engine would wait for some."""
 
 
 class Prometheus(pulumi.ComponentResource):
-    """Deployment, Service and configuration, with leave to list the pods of the training namespace."""
+    """Deployment, Service and configuration, and the Service by which it finds training pods."""
 
     address: str
     """Inside the cluster."""
@@ -28,22 +33,27 @@ class Prometheus(pulumi.ComponentResource):
     """The command that brings it to one's own machine."""
 
     def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        target: Kubernetes,
-        opts: pulumi.ResourceOptions,
+        self, name: str, settings: Settings, target: Kubernetes, opts: pulumi.ResourceOptions
     ) -> None:
         super().__init__("shardyard:workloads:Prometheus", name, None, opts)
         self.address = f"http://{NAME}.{NAMESPACE}.svc.cluster.local:{PORT}"
         self.forward = f"kubectl -n {NAMESPACE} port-forward service/{NAME} {PORT}"
+        kubernetes.core.v1.Service(
+            f"{name}-{TRAINERS}",
+            metadata={"name": TRAINERS, "namespace": settings.training.namespace, "annotations": _NO_AWAIT},
+            spec={
+                "cluster_ip": "None",
+                "selector": COMPONENT,
+                "publish_not_ready_addresses": True,
+                "ports": [{"name": "metrics", "port": METRICS_PORT}],
+            },
+            opts=target.object(self),
+        )
         place = kubernetes.core.v1.Namespace(
             f"{name}-{NAMESPACE}", metadata={"name": NAMESPACE}, opts=target.object(self)
         )
         inside = target.object(self, depends_on=[place])
         metadata = {"name": NAME, "namespace": NAMESPACE, "labels": LABELS}
-        account = kubernetes.core.v1.ServiceAccount(f"{name}-{NAME}", metadata=metadata, opts=inside)
-        self._see_pods(name, settings.training.namespace, target, account)
         config = configuration(settings.training.namespace)
         files = kubernetes.core.v1.ConfigMap(
             f"{name}-{NAME}", metadata=metadata, data={"prometheus.yml": config}, opts=inside
@@ -54,64 +64,29 @@ class Prometheus(pulumi.ComponentResource):
             spec=deployment_spec(
                 image_reference(settings.images.prometheus), settings.observability.prometheus, config
             ),
-            opts=target.object(self, depends_on=[files, account]),
+            opts=target.object(self, depends_on=[files]),
         )
         kubernetes.core.v1.Service(
             f"{name}-{NAME}",
-            metadata={
-                **metadata,
-                "annotations": {"pulumi.com/skipAwait": "true"},
-            },  # the Deployment was awaited
+            metadata={**metadata, "annotations": _NO_AWAIT},
             spec={"selector": LABELS, "ports": [{"name": "http", "port": PORT, "target_port": PORT}]},
             opts=inside,
         )
         self.register_outputs({"address": self.address})
 
-    def _see_pods(self, name: str, namespace: str, target: Kubernetes, account: pulumi.Resource) -> None:
-        label = f"{NAME}-discovery"
-        options = target.object(self, depends_on=[account])
-        kubernetes.rbac.v1.Role(
-            f"{name}-{label}",
-            metadata={"name": label, "namespace": namespace},
-            rules=[{"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}],
-            opts=options,
-        )
-        kubernetes.rbac.v1.RoleBinding(
-            f"{name}-{label}",
-            metadata={"name": label, "namespace": namespace},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": label},
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
-            opts=options,
-        )
-
 
 def configuration(namespace: str) -> str:
-    """prometheus.yml: every running pod of the namespace with prometheus.io/scrape, at the port it names."""
-    meta = "__meta_kubernetes_pod"
-    relabel = [
-        {"source_labels": [f"{meta}_annotation_prometheus_io_scrape"], "action": "keep", "regex": "true"},
-        {"source_labels": [f"{meta}_phase"], "action": "keep", "regex": "Running"},
-        {
-            # A pod is discovered once for each declared port; keep one target, at the annotated port.
-            "source_labels": [f"{meta}_ip", f"{meta}_annotation_prometheus_io_port"],
-            "regex": "(.+);(.+)",
-            "target_label": "__address__",
-            "replacement": "$1:$2",
-        },
-        {"source_labels": [f"{meta}_label_shardyard_dev_job"], "target_label": "training_job"},
-        {"source_labels": [f"{meta}_name"], "target_label": "pod"},
-        {"source_labels": [f"{meta}_node_name"], "target_label": "node"},
-    ]
+    """prometheus.yml: every training pod, at the trainer's port."""
+    trainers = {
+        "names": [f"{TRAINERS}.{namespace}.svc.cluster.local"],
+        "type": "A",
+        "port": METRICS_PORT,
+        "refresh_interval": "5s",
+    }
     return yaml.safe_dump(
         {
             "global": {"scrape_interval": "5s", "scrape_timeout": "4s"},
-            "scrape_configs": [
-                {
-                    "job_name": "trainers",
-                    "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [namespace]}}],
-                    "relabel_configs": relabel,
-                }
-            ],
+            "scrape_configs": [{"job_name": TRAINERS, "dns_sd_configs": [trainers]}],
         },
         sort_keys=False,
     )
@@ -129,7 +104,7 @@ def deployment_spec(image: str, settings: PrometheusSettings, config: str) -> di
                 "annotations": {"shardyard.dev/config-digest": hashlib.sha256(config.encode()).hexdigest()},
             },
             "spec": {
-                "service_account_name": NAME,
+                "automount_service_account_token": False,
                 "node_selector": {POOL_LABEL: "system"},
                 "security_context": {
                     "run_as_non_root": True,
