@@ -104,8 +104,7 @@ def _builder(
 
 
 def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
-    # X.509 allows 64 characters; a node's name in "system:node:…" may be longer.
-    names = [x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)]
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
     names += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     return x509.Name(names)
 

@@ -1,0 +1,38 @@
+"""Nodes that kwok plays."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab.nodes.conftest import FAKE
+from tests.lab.nodes.support import EFA, GPU, GPU_TAINT, P5, World, eventually, plugin, pod, spec
+
+pytestmark = pytest.mark.lab
+
+
+def test_capacity_is_the_types(world: World) -> None:
+    found = world.allocatable(FAKE.name)
+    assert (found["cpu"], found["memory"]) == ("191450m", "2052371068Ki")
+
+
+def test_devices_appear_and_go_with_the_plugin(world: World) -> None:
+    world.apply(plugin(world, "nvidia-device-plugin-fleet", "lab/nvidia-device-plugin:1", "fleet"))
+    world.apply(plugin(world, "aws-efa-k8s-device-plugin-fleet", "lab/efa-device-plugin:1", "fleet"))
+    eventually(lambda: world.allocatable(FAKE.name).get(GPU) == "8")
+    eventually(lambda: world.allocatable(FAKE.name).get(EFA) == "32")
+    world.apply(pod(world, "fleet", FAKE.name, container={"resources": {"limits": {GPU: "8", EFA: "32"}}}))
+    eventually(lambda: world.pod_phase("fleet") == "Running")
+    world.kubectl("delete", "daemonset", "nvidia-device-plugin-fleet", "-n", "kube-system")
+    eventually(lambda: world.allocatable(FAKE.name).get(GPU) == "0")
+
+
+def test_a_fleet_comes_and_goes(world: World) -> None:
+    fleet = [spec(n, nodegroup="big", taints=[GPU_TAINT], devices=P5) for n in range(100, 200)]
+    world.runtime.add_nodes("main", fleet)
+    assert len(world.client.items("/api/v1/nodes", labelSelector="eks.amazonaws.com/nodegroup=big")) == 100
+    world.runtime.add_nodes("main", fleet)  # once more changes nothing
+    world.runtime.remove_nodes("main", [node.name for node in fleet])
+    assert not world.client.items("/api/v1/nodes", labelSelector="eks.amazonaws.com/nodegroup=big")
+    assert not [
+        p for p in world.client.items("/api/v1/pods") if p["spec"].get("nodeName") in {n.name for n in fleet}
+    ]
