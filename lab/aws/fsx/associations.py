@@ -8,6 +8,7 @@ from typing import Any
 from moto.s3.models import s3_backends
 
 from lab.aws.actions import Call, action, refuse
+from lab.aws.fsx.repository_sync import Follower, split
 from lab.aws.fsx.state import Association, FileSystem, find_file_system, new_id, state, tag_list, tag_map
 
 CREATION = 1.0
@@ -48,12 +49,6 @@ def _find(call: Call, association_id: str) -> Association:
     return state(call).associations[association_id]
 
 
-def _bucket(repository: str) -> tuple[str, str]:
-    """Bucket and prefix of s3://bucket/prefix."""
-    bucket, _, prefix = repository.removeprefix("s3://").partition("/")
-    return bucket, prefix.strip("/")
-
-
 @action("fsx", "CreateDataRepositoryAssociation")
 def create_data_repository_association(call: Call) -> dict[str, Any]:
     file_system = find_file_system(call, call["FileSystemId"])
@@ -74,7 +69,7 @@ def create_data_repository_association(call: Call) -> dict[str, Any]:
     for one in others:
         if one.path.rstrip("/") == path.rstrip("/") or _inside(one.path, path) or _inside(path, one.path):
             raise refuse("BadRequest", f"The file system path {path} overlaps with {one.path} of {one.id}.")
-    if _bucket(repository)[0] not in s3_backends[call.account]["aws"].buckets:
+    if split(repository)[0] not in s3_backends[call.account]["aws"].buckets:
         raise refuse("BadRequest", f"The bucket of {repository} does not exist or can't be reached.")
     association_id = new_id("dra")
     one = Association(
@@ -100,24 +95,8 @@ def _inside(outer: str, inner: str) -> bool:
 def _become_available(call: Call, file_system: FileSystem, one: Association) -> None:
     if one.lifecycle != "CREATING":
         return
-    (file_system.folder / one.path.strip("/")).mkdir(parents=True, exist_ok=True)
-    if one.batch_import:
-        _import(call, file_system, one)
     one.lifecycle = "AVAILABLE"
-
-
-def _import(call: Call, file_system: FileSystem, one: Association) -> None:
-    """Write the bucket's objects as files. (AWS makes the names at once and loads the contents when read.)"""
-    bucket, prefix = _bucket(one.repository)
-    root = (file_system.folder / one.path.strip("/")).resolve()
-    for name, key in s3_backends[call.account]["aws"].buckets[bucket].keys.items():
-        if prefix and not name.startswith(f"{prefix}/"):
-            continue
-        target = (root / name.removeprefix(prefix).lstrip("/")).resolve()
-        if name.endswith("/") or not target.is_relative_to(root):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(key.value)
+    Follower(call.world, file_system, one).begin()
 
 
 @action("fsx", "DescribeDataRepositoryAssociations")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab.aws.fsx import repository_sync
 from tests.lab.aws.support import Emulator, Network, eventually, refused
 
 PERSISTENT = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125, "DataCompressionType": "LZ4"}
@@ -135,3 +136,43 @@ def test_associations_are_made_one_after_the_other_and_bring_the_objects(
     assert not (folder / "data").exists()
     fsx.delete_file_system(FileSystemId=file_system)
     eventually(lambda: described() == [])
+
+
+def test_an_associated_folder_and_its_bucket_follow_each_other(
+    emulator: Emulator, fsx: Any, file_system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_sync, "SETTLED", 0.1)
+    s3, bucket = emulator.client("s3"), f"both-{file_system[-8:]}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    folder = emulator.world.lab.file_systems / file_system / "jobs"
+    association = fsx.create_data_repository_association(
+        FileSystemId=file_system,
+        DataRepositoryPath=f"s3://{bucket}/runs",
+        FileSystemPath="/jobs",
+        S3={
+            "AutoImportPolicy": {"Events": ["NEW", "DELETED"]},
+            "AutoExportPolicy": {"Events": ["NEW", "CHANGED"]},
+        },
+    )["Association"]["AssociationId"]
+    eventually(folder.is_dir)
+
+    def objects() -> dict[str, bytes]:
+        listed = s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+        return {one["Key"]: s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read() for one in listed}
+
+    (folder / "step-10").mkdir()
+    (folder / "step-10" / "shard").write_bytes(b"first")
+    eventually(lambda: objects() == {"runs/step-10/shard": b"first"})
+    (folder / "step-10" / "shard").write_bytes(b"second")
+    eventually(lambda: objects() == {"runs/step-10/shard": b"second"})
+    s3.put_object(Bucket=bucket, Key="runs/note", Body=b"from S3")
+    s3.put_object(Bucket=bucket, Key="elsewhere/note", Body=b"not ours")
+    eventually(lambda: (folder / "note").exists() and (folder / "note").read_bytes() == b"from S3")
+    s3.delete_object(Bucket=bucket, Key="runs/note")
+    eventually(lambda: not (folder / "note").exists())
+    (folder / "step-10" / "shard").unlink()  # no DELETED among the exported events: it stays in S3
+    (folder / "last").write_bytes(b"x")
+    eventually(lambda: "runs/last" in objects())
+    assert objects()["runs/step-10/shard"] == b"second"
+    fsx.delete_data_repository_association(AssociationId=association)
