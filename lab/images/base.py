@@ -59,9 +59,9 @@ def assemble(lab: Lab, target: Path, commands: Commands) -> None:
     listed = target.with_name("sources.list")
     listed.write_text("\n".join(bookworm(debian.sources(commands), codename)) + "\n")
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    # Its mounts (/proc and /sys in the new root) in a namespace of their own: killed, it leaves none behind, and
+    # In namespaces of its own: killed, it leaves no process and no mount (/proc in the new root) behind, and
     # the folder can be removed without looking.
-    alone = ["unshare", "--mount", "--"] if os.geteuid() == 0 else []
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"] if os.geteuid() == 0 else []
     commands.run(
         [
             *alone,
