@@ -11,14 +11,14 @@ from lab.aws.eks.versions import PLATFORM_VERSIONS
 VERSION = re.compile(r"^v\d+\.\d+\.\d+(-\w+(\.\w+)*)?-eksbuild\.\d+$")
 
 CATALOG: dict[str, tuple[str, str, str]] = {
-    "vpc-cni": ("networking", "kube-system", "v1.20.4-eksbuild.2"),
-    "kube-proxy": ("networking", "kube-system", "v{kubernetes}.3-eksbuild.2"),
-    "coredns": ("networking", "kube-system", "v1.12.4-eksbuild.1"),
-    "eks-pod-identity-agent": ("security", "kube-system", "v1.3.10-eksbuild.1"),
+    "vpc-cni": ("networking", "kube-system", "v1.22.4-eksbuild.3"),
+    "kube-proxy": ("networking", "kube-system", "v{kubernetes}.6-eksbuild.21"),
+    "coredns": ("networking", "kube-system", "v1.12.4-eksbuild.29"),
+    "eks-pod-identity-agent": ("security", "kube-system", "v1.3.10-eksbuild.3"),
     "eks-node-monitoring-agent": ("observability", "kube-system", "v1.4.2-eksbuild.1"),
     "aws-ebs-csi-driver": ("storage", "kube-system", "v1.53.0-eksbuild.1"),
     "aws-efs-csi-driver": ("storage", "kube-system", "v2.1.15-eksbuild.1"),
-    "aws-fsx-csi-driver": ("storage", "kube-system", "v1.8.0-eksbuild.1"),
+    "aws-fsx-csi-driver": ("storage", "kube-system", "v1.9.0-eksbuild.1"),
     "aws-mountpoint-s3-csi-driver": ("storage", "kube-system", "v2.2.1-eksbuild.1"),
     "amazon-cloudwatch-observability": ("observability", "amazon-cloudwatch", "v4.7.0-eksbuild.1"),
     "metrics-server": ("observability", "kube-system", "v0.8.0-eksbuild.5"),

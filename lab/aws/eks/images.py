@@ -10,8 +10,10 @@ from moto.ssm.models import Parameter, ssm_backends
 
 from lab.aws.actions import Call, before
 
-RELEASE_DATE = "20260901"
+RELEASE_DATE = "20260801"
 """Of the release that is "recommended" here, for every Kubernetes version."""
+PATCH = 9
+"""Kubernetes patch version in that release."""
 NAME = re.compile(
     r"^/aws/service/eks/optimized-ami/(?P<version>1\.\d+)/amazon-linux-2023/(?P<arch>x86_64|arm64)/"
     r"(?P<variant>standard|nvidia|neuron)/(?P<image>recommended|amazon-eks-node-[\w.-]+-v(?P<date>\d{8}))/"
@@ -27,8 +29,8 @@ AMI_TYPES = {
 
 
 def release(version: str, date: str = RELEASE_DATE) -> str:
-    """Such as 1.34.4-20260901."""
-    return f"{version}.4-{date}"
+    """Such as 1.34.9-20260801."""
+    return f"{version}.{PATCH}-{date}"
 
 
 def image_id(ami_type: str, release_version: str) -> str:

@@ -33,7 +33,7 @@ def describe_cluster_versions(call: Call) -> dict[str, Any]:
                 "defaultVersion": version == DEFAULT,
                 "status": "STANDARD_SUPPORT",
                 "versionStatus": "STANDARD_SUPPORT",
-                "kubernetesPatchVersion": f"{version}.4",
+                "kubernetesPatchVersion": f"{version}.9",
             }
             for version, platform in PLATFORM_VERSIONS.items()
             if version in wanted

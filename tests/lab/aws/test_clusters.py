@@ -137,11 +137,11 @@ def test_tags_of_whatever_has_an_arn(eks: Any, cluster: str) -> None:
 def test_image_parameters_are_the_same_today_and_tomorrow(emulator: Emulator) -> None:
     ssm = emulator.client("ssm")
     folder = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia"
-    named = f"{folder}/amazon-eks-node-al2023-x86_64-nvidia-1.34-v20260901/image_id"
+    named = f"{folder}/amazon-eks-node-al2023-x86_64-nvidia-1.34-v20260801/image_id"
     recommended = ssm.get_parameter(Name=f"{folder}/recommended/image_id")["Parameter"]["Value"]
     assert ssm.get_parameter(Name=named)["Parameter"]["Value"] == recommended
     assert (
         ssm.get_parameter(Name=f"{folder}/recommended/release_version")["Parameter"]["Value"]
-        == "1.34.4-20260901"
+        == "1.34.9-20260801"
     )
     assert refused(ssm.get_parameter, Name=f"{folder}/newest/image_id") == "ParameterNotFound"
