@@ -13,7 +13,7 @@ from lab.nodes.api import AccessEntry, NodeSpec
 from lab.nodes.control_plane import ControlPlane
 from lab.nodes.device_controller import DeviceController
 from lab.nodes.drain import delete_pods, drain
-from lab.nodes.node_object import NODES, node_object
+from lab.nodes.node_object import NODES, fake_node_object, node_object
 from lab.nodes.parallel import each
 from lab.nodes.readiness import Readiness
 from lab.nodes.real_node import RealNode
@@ -43,7 +43,8 @@ class Cluster:
         kwok.start(self.plane)
         with self._lock:
             self._fake |= {spec.name: spec for spec in specs}
-        each(specs, lambda spec: self._register(spec, spec.private_ip, fake=True))
+        port = self.plane.files.port("kwok")
+        each(specs, lambda spec: self.plane.client.create(NODES, fake_node_object(spec, port)))
 
     def add_real(self, nodes: Sequence[RealNode]) -> None:
         """Start nodes. Raises RuntimeError naming those that failed to start."""
@@ -113,15 +114,12 @@ class Cluster:
         return nodes
 
     def _start(self, node: RealNode) -> None:
-        self._register(node.spec, node.files.address, fake=False)
+        self.plane.client.create(NODES, node_object(node.spec))
         node.start()
         with self._lock:
             names = list(self._addons)
         for name in names:
             node.enable(name)
-
-    def _register(self, spec: NodeSpec, address: str, fake: bool) -> None:
-        self.plane.client.create(NODES, node_object(spec, address, fake))
 
     def _devices_of(self, node: str) -> Mapping[str, int] | None:
         with self._lock:

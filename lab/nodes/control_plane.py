@@ -13,6 +13,7 @@ from lab import processes
 from lab.nodes import programs
 from lab.nodes.client import ApiError, Client
 from lab.nodes.files import ClusterFiles, loopback, write_kubeconfig
+from lab.nodes.node_object import KWOK_ADDRESS
 from lab.nodes.pki import Authority, Pair, signing_key
 
 START_SECONDS = 120
@@ -164,7 +165,7 @@ def _api_server(
         "--authentication-token-webhook-version=v1",
         "--authentication-token-webhook-cache-ttl=5s",  # so that a deleted access entry soon stops working
         # Kubelets: by address (their names resolve nowhere), and only with a certificate of this cluster.
-        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-preferred-address-types={KWOK_ADDRESS},InternalIP",
         f"--kubelet-certificate-authority={authority.certificate}",
         *_tls(kubelet_client, "--kubelet-client-certificate", "--kubelet-client-key"),
         # The host has no kube-proxy: webhooks and aggregated APIs are called at their pods' addresses.

@@ -7,7 +7,7 @@ from pathlib import Path
 from lab import processes
 from lab.nodes import programs
 from lab.nodes.control_plane import ADMIN_GROUP, STOP_SECONDS, ControlPlane
-from lab.nodes.files import ClusterFiles, write_kubeconfig
+from lab.nodes.files import ClusterFiles, loopback, write_kubeconfig
 from lab.nodes.node_object import FAKE
 
 STAGES = Path(__file__).parent / "stages/kwok.yaml"
@@ -25,6 +25,7 @@ def start(plane: ControlPlane) -> None:
     if processes.find(files.lab, name):
         return
     kubeconfig = write_kubeconfig(files, plane.authority, "kwok", "kwok", ADMIN_GROUP)
+    serving = plane.authority.issue(files.pair("kwok-serving"), "kwok", addresses=[str(loopback())])
     command: list[str | Path] = [
         programs.find(files.lab, "kwok"),
         f"--kubeconfig={kubeconfig}",
@@ -33,7 +34,9 @@ def start(plane: ControlPlane) -> None:
         f"--manage-nodes-with-annotation-selector={'='.join(FAKE)}",
         f"--node-lease-duration-seconds={LEASE_SECONDS}",
         f"--cidr={POD_NETWORK}",
-        "--server-address=",
+        f"--server-address={loopback()}:{files.port('kwok')}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
         "--v=WARN",
     ]
     programs.spawn(files.lab, name, command, files.folder)

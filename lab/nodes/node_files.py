@@ -136,6 +136,10 @@ disabled_plugins = [
   # Some machines refuse negative OOM scores even to root.
   restrict_oom_score_adj = true
 
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  # What a layer was unpacked from is in the registry; twice on one disk is enough.
+  discard_unpacked_layers = true
+
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "{programs.cni_plugins(lab)}"
   conf_dir = "{self.cni}"

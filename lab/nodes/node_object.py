@@ -6,9 +6,12 @@ import datetime
 
 from lab.nodes.api import NodeSpec
 from lab.nodes.client import Object
+from lab.settings import LOOPBACK
 
 FAKE = ("kwok.x-k8s.io/node", "fake")
 """The annotation that gives a node to kwok."""
+KWOK_ADDRESS = "Kwok"
+"""Type of the address that kwok answers on; the API server prefers it to all others."""
 NODES = "/api/v1/nodes"
 NODE_INFO = {
     "architecture": "amd64",
@@ -25,13 +28,9 @@ NODE_INFO = {
 """What a fake node says about itself."""
 
 
-def node_object(spec: NodeSpec, address: str, fake: bool) -> Object:
-    """`address` is the node's InternalIP.
-
-    A real node's kubelet adds its own status to this. A fake one is Ready from its first moment: that spares
-    kwok one request a node.
-    """
-    node: Object = {
+def node_object(spec: NodeSpec) -> Object:
+    """Without status: that is the kubelet's to say."""
+    return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": spec.name, "labels": labels(spec)},
@@ -40,21 +39,31 @@ def node_object(spec: NodeSpec, address: str, fake: bool) -> Object:
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in spec.taints],
         },
     }
-    if fake:
-        resources = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods), **spec.resources}
-        node["metadata"]["annotations"] = dict([FAKE])
-        node["status"] = {
-            "capacity": resources,
-            "allocatable": resources,
-            "conditions": [_ready()],
-            "phase": "Running",  # what kwok's heartbeat asks for
-            "nodeInfo": NODE_INFO,
-            "addresses": [
-                {"type": "InternalIP", "address": address},
-                {"type": "InternalDNS", "address": spec.name},
-                {"type": "Hostname", "address": spec.name},
-            ],
-        }
+
+
+def fake_node_object(spec: NodeSpec, kubelet_port: int) -> Object:
+    """A node that is Ready from its first moment, which spares kwok one request a node.
+
+    The API server is sent to kwok on loopback for logs and exec, not to the instance's address: that one
+    leads out of the lab, if anywhere.
+    """
+    resources = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods), **spec.resources}
+    node = node_object(spec)
+    node["metadata"]["annotations"] = dict([FAKE])
+    node["status"] = {
+        "capacity": resources,
+        "allocatable": resources,
+        "conditions": [_ready()],
+        "phase": "Running",  # what kwok's heartbeat asks for
+        "nodeInfo": NODE_INFO,
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
+        "addresses": [
+            {"type": "InternalIP", "address": spec.private_ip},
+            {"type": "InternalDNS", "address": spec.name},
+            {"type": "Hostname", "address": spec.name},
+            {"type": KWOK_ADDRESS, "address": LOOPBACK},
+        ],
+    }
     return node
 
 

@@ -13,8 +13,8 @@ from lab.processes import Process
 from lab.settings import Lab
 
 REAL_NODE = (
-    "containerd", "containerd-shim-runc-v2", "ip", "iptables", "kube-proxy", "kubelet", "node-plugins", "nsenter",
-    "runc", "unshare",
+    "containerd", "containerd-shim-runc-v2", "docker-registry", "ip", "iptables", "kube-proxy", "kubelet",
+    "node-plugins", "nsenter", "runc", "unshare",
 )  # fmt: skip
 """What a real node needs beside the CNI plugins."""
 

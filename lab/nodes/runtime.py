@@ -85,7 +85,7 @@ class KubernetesRuntime:
 
     def shutdown(self) -> None:
         with self._lock:
-            names = list(self._clusters)
+            names = list(self._slots)  # those that are only being created, too
         for name in names:
             try:
                 self.delete_cluster(name)

@@ -41,7 +41,7 @@ def _free_base() -> int:
     pytest.skip("no free ports")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab of its own, taken away whatever happens."""
     state: Path = tmp_path_factory.mktemp("nodes")
@@ -55,7 +55,7 @@ def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     processes.stop_all(lab, grace=2)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stocked(node_lab: Lab) -> Lab:
     """The lab with its registry running and the images in it, Debian's Python as test/base:1 besides."""
     registry.start(node_lab)
@@ -72,7 +72,7 @@ def stocked(node_lab: Lab) -> Lab:
     return node_lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def webhook() -> Iterator[Webhook]:
     """The emulator's side of token authentication."""
     hook = Webhook()
@@ -83,7 +83,7 @@ def webhook() -> Iterator[Webhook]:
     server.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(stocked: Lab, webhook: Webhook) -> Iterator[World]:
     runtime = KubernetesRuntime(stocked, f"http://{LOOPBACK}:{webhook.port}/_lab/authenticate")
     runtime.create_cluster(ClusterSpec("main", "1.34", "arn:aws:eks:us-east-1:123456789012:cluster/main"))

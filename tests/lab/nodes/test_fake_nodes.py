@@ -22,6 +22,7 @@ def test_devices_appear_and_go_with_the_plugin(world: World) -> None:
     eventually(lambda: world.allocatable(FAKE.name).get(EFA) == "32")
     world.apply(pod(world, "fleet", FAKE.name, container={"resources": {"limits": {GPU: "8", EFA: "32"}}}))
     eventually(lambda: world.pod_phase("fleet") == "Running")
+    assert "MethodNotAllowed" in world.kubectl("logs", "fleet", check=False), "kwok is asked, not the address"
     world.kubectl("delete", "daemonset", "nvidia-device-plugin-fleet", "-n", "kube-system")
     eventually(lambda: world.allocatable(FAKE.name).get(GPU) == "0")
 

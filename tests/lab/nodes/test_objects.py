@@ -10,7 +10,7 @@ import yaml
 from lab.nodes import addons
 from lab.nodes.device_controller import offered_resource, runs
 from lab.nodes.kwok import STAGES
-from lab.nodes.node_object import FAKE, node_object
+from lab.nodes.node_object import FAKE, KWOK_ADDRESS, fake_node_object, node_object
 from lab.nodes.readiness import problem
 from lab.settings import Lab
 from tests.lab.nodes.support import GPU_TAINT, P5, spec
@@ -19,8 +19,8 @@ LAB = Lab("test", Path("/cache"), Path("/state"))
 
 
 def test_only_fake_nodes_are_kwoks() -> None:
-    fake = node_object(spec(1, cpu="96", resources={"hugepages-2Mi": "10Gi"}), "10.20.0.2", fake=True)
-    real = node_object(spec(1), "10.210.0.11", fake=False)
+    fake = fake_node_object(spec(1, cpu="96", resources={"hugepages-2Mi": "10Gi"}), 10250)
+    real = node_object(spec(1))
     assert fake["metadata"]["annotations"] == dict([FAKE])
     assert fake["status"]["allocatable"] == {
         "cpu": "96",
@@ -29,16 +29,17 @@ def test_only_fake_nodes_are_kwoks() -> None:
         "hugepages-2Mi": "10Gi",
     }
     assert problem(fake) == ""
+    assert {a["type"] for a in fake["status"]["addresses"]} > {KWOK_ADDRESS, "InternalIP"}
     assert "annotations" not in real["metadata"]
     assert "status" not in real, "that is its kubelet's to say"
 
 
 def test_devices_are_not_there_from_the_start() -> None:
-    assert not set(P5) & set(node_object(spec(1, devices=P5), "10.20.0.2", fake=True)["status"]["capacity"])
+    assert not set(P5) & set(fake_node_object(spec(1, devices=P5), 10250)["status"]["capacity"])
 
 
 def test_the_groups_labels_and_taints() -> None:
-    node = node_object(spec(1, labels={"team": "a"}, taints=[GPU_TAINT]), "10.20.0.2", fake=True)
+    node = fake_node_object(spec(1, labels={"team": "a"}, taints=[GPU_TAINT]), 10250)
     assert node["metadata"]["labels"]["team"] == "a"
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == node["metadata"]["name"]
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
