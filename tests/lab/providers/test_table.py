@@ -22,20 +22,18 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 
 @functools.cache
-def sdk_names(token: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Inputs and outputs of a resource class of pulumi_aws, read from its source: importing it is slow."""
-    module, name = token.split(":")[1:]
-    package, _, file = module.partition("/")
+def _classes(token: str) -> dict[str, ast.ClassDef]:
+    """The classes of a resource's file in pulumi_aws, from its source: importing it is slow."""
+    package, _, file = token.split(":")[1].partition("/")
     folder = Path(str(importlib.util.find_spec("pulumi_aws").origin)).parent / package  # type: ignore[union-attr]
     snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", file).lower()
     tree = ast.parse((folder / f"{snake}.py").read_text())
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    arguments = classes.get(f"{name}InitArgs") or classes[f"{name}Args"]
-    return frozenset(_getters(arguments)), frozenset(_getters(classes[name]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _getters(of: ast.ClassDef) -> Iterator[str]:
-    """Each property's name as the engine sees it: @pulumi.getter(name="cidrBlock"), or the function's."""
+def _getters(of: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    """Each property by its name as the engine sees it: @pulumi.getter(name="cidrBlock"), or the function's."""
+    found = {}
     for node in of.body:
         if not isinstance(node, ast.FunctionDef):
             continue
@@ -44,7 +42,22 @@ def _getters(of: ast.ClassDef) -> Iterator[str]:
             if isinstance(called, ast.Attribute) and called.attr == "getter":
                 given = {word.arg: word.value for word in getattr(decorator, "keywords", [])}
                 named = given.get("name")
-                yield str(named.value) if isinstance(named, ast.Constant) else node.name
+                found[str(named.value) if isinstance(named, ast.Constant) else node.name] = node
+    return found
+
+
+def sdk_inputs(token: str) -> dict[str, ast.FunctionDef]:
+    name = token.rpartition(":")[2]
+    classes = _classes(token)
+    return _getters(classes.get(f"{name}InitArgs") or classes[f"{name}Args"])
+
+
+def sdk_outputs(token: str) -> dict[str, ast.FunctionDef]:
+    return _getters(_classes(token)[token.rpartition(":")[2]])
+
+
+def is_list(getter: ast.FunctionDef) -> bool:
+    return getter.returns is not None and "Sequence[" in ast.unparse(getter.returns)
 
 
 def calls(resource: Resource) -> Iterator[Call]:
@@ -78,7 +91,7 @@ def test_every_type_that_the_program_uses_is_there() -> None:
 
 @ALL
 def test_inputs_and_outputs_are_the_sdks(resource: Resource) -> None:
-    inputs, outputs = sdk_names(resource.token)
+    inputs, outputs = sdk_inputs(resource.token).keys(), sdk_outputs(resource.token).keys()
     assert set(resource.by_name) - {"tagsAll"} <= inputs
     assert {prop.name for prop in resource.outputs} <= outputs
     assert ("tags" in inputs) == (resource.tags is not None)
@@ -88,10 +101,9 @@ def test_inputs_and_outputs_are_the_sdks(resource: Resource) -> None:
 @ALL
 def test_every_output_of_the_sdk_is_filled(resource: Resource) -> None:
     """An output that the plugin forgets would be None in the program, and a riddle to whoever uses it."""
-    _, outputs = sdk_names(resource.token)
     given = {prop.name for prop in (*resource.by_name.values(), *resource.outputs)}
-    unsupported_inputs = sdk_names(resource.token)[0]
-    assert outputs - given - unsupported_inputs - RARE.get(resource.token, set()) == set()
+    outputs = set(sdk_outputs(resource.token)) - set(sdk_inputs(resource.token))
+    assert outputs - given - RARE.get(resource.token, set()) == set()
 
 
 RARE = {
@@ -161,3 +173,16 @@ def test_autonamed_property_is_an_input(resource: Resource) -> None:
     if resource.autoname:
         assert resource.autoname.property in resource.by_name
         assert not resource.autoname.prefix or resource.autoname.prefix in resource.by_name
+
+
+@ALL
+def test_single_objects_and_lists_are_the_sdks(resource: Resource) -> None:
+    """terraform's blocks that occur once are objects in pulumi-aws, and lists of one in the API."""
+    for prop in resource.inputs:
+        if isinstance(resource.create, Call) and not prop.local:
+            shape = model(resource.service).operation_model(resource.create.operation).input_shape
+            target = locate(shape, prop, resource.create.inside)
+            if target and target[1].type_name == "list":
+                assert prop.single != is_list(sdk_inputs(resource.token)[prop.name]), prop.name
+            elif target:
+                assert not is_list(sdk_inputs(resource.token)[prop.name]), prop.name

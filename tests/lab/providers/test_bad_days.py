@@ -1,0 +1,111 @@
+"""The plugins when things go wrong: no capacity, throttling, something in the way, a killed engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lab.providers.support import Cloud, Stack, kill, plugins_of
+
+pytestmark = pytest.mark.lab
+Make = Callable[[str], Stack]
+
+
+def eventually(what: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        time.sleep(0.2)
+
+
+def test_an_endpoint_elsewhere_is_refused(stack: Make) -> None:
+    small = stack("small")
+    small.settings.update(CASE="vpc", AWS_ENDPOINT_URL="https://ec2.us-east-1.amazonaws.com")
+    small.run("up", "--yes", "--skip-preview", fails=True)
+    assert "isn't on this machine" in small.output
+    assert "lab/providers/bin off PATH" in small.output.replace("\n", " ")
+
+
+def test_a_wrong_property_is_named_before_anything_is_made(stack: Make, cloud: Cloud) -> None:
+    small = stack("small")
+    small.settings["CASE"] = "wrong"
+    small.run("preview", fails=True)
+    assert "instanceTenancy" in small.output and "it can be default, dedicated, host" in small.output
+    assert cloud.resources() == []
+
+
+def test_a_component_refuses_what_it_does_not_do(stack: Make) -> None:
+    small = stack("small")
+    small.settings["CASE"] = "component"
+    small.run("preview", fails=True)
+    for name in ("authenticationMode", "skipDefaultSecurityGroups", "fargate", "proxy"):
+        assert name in small.output
+
+
+def test_a_failed_node_group_stays_in_the_state(stack: Make, cloud: Cloud) -> None:
+    """EKS keeps a group whose instances can't be launched; so must the state, or nobody deletes it."""
+    small = stack("small")
+    small.settings["CASE"] = "no-capacity"
+    small.up(fails=True)
+    assert "CREATE_FAILED" in small.output and "InsufficientInstanceCapacity" in small.output
+    failed = small.resource("p5", "NodeGroup")
+    assert failed["id"] and failed["initErrors"]
+    small.settings["NODES"] = "0"
+    small.destroy()
+    assert cloud.resources() == []
+
+
+def test_throttling_is_waited_out(stack: Make, cloud: Cloud) -> None:
+    small = stack("small")
+    small.settings["CASE"] = "vpc"
+    cloud.ask("faults", {"service": "ec2", "action": "CreateVpc", "times": 4, "error": "throttle"})
+    small.up()
+    small.destroy()
+
+
+def test_something_in_the_way_of_a_delete_is_waited_for(stack: Make, cloud: Cloud) -> None:
+    """An interface that somebody else is still taking away."""
+    small = stack("small")
+    small.settings["CASE"] = "slow"
+    small.up()
+    ec2 = cloud.client("ec2")
+    subnet = small.resource("subnet", "Subnet")["id"]
+    interface = ec2.create_network_interface(SubnetId=subnet)["NetworkInterface"]["NetworkInterfaceId"]
+    destroying = small.start("destroy", "--yes", "--skip-preview")
+
+    def refused() -> int:
+        return sum(call["action"] == "DeleteSubnet" and call["status"] != 200 for call in cloud.ask("calls"))
+
+    eventually(lambda: refused() >= 2, 120)
+    ec2.delete_network_interface(NetworkInterfaceId=interface)
+    assert destroying.wait(120) == 0
+    assert cloud.resources() == []
+
+
+def test_plugins_die_with_a_killed_engine(stack: Make, cloud: Cloud) -> None:
+    small = stack("small")
+    small.settings["CASE"] = "slow"
+    cloud.ask("faults", {"service": "ec2", "action": "CreateNatGateway", "delay": 20})
+    running = small.start("up", "--yes", "--skip-preview")
+    eventually(lambda: any(c["action"] == "CreateSubnet" for c in cloud.ask("calls")[-30:]), 120)
+    plugins = plugins_of(running.pid)
+    assert plugins
+    kill(running)
+    eventually(lambda: not any(Path(f"/proc/{plugin}").exists() for plugin in plugins), 10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)  # the language host, which the engine would have ended
+    # The world knows what the state doesn't.
+    eventually(lambda: not cloud.ask("faults"), 30)
+    small.run("cancel", "--yes")
+    ec2 = cloud.client("ec2")
+    for gateway in ec2.describe_nat_gateways()["NatGateways"]:
+        ec2.delete_nat_gateway(NatGatewayId=gateway["NatGatewayId"])
+    small.run("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
+    small.destroy()
+    assert [each for each in cloud.resources() if "nat" not in each["type"].lower()] == []
