@@ -35,11 +35,15 @@ class Estimate:
     cores: int
     begun: float
 
-    def remaining(self, done: float, now: float) -> float:
-        """Seconds left when steps of weight `done` (fractions included) are finished at `now`."""
+    def remaining(self, seen: float, guessed: float, now: float) -> float:
+        """Seconds left at `now`, when steps of weight `seen` (counted fractions included) are finished.
+
+        `guessed` is the weight taken to be done of steps that count nothing: it shortens what is left, and says
+        nothing about the pace.
+        """
         prior = PRIOR_WEIGHT / self.cores
-        pace = (done + PRIOR_WEIGHT) / (now - self.begun + prior)
-        return max(self.total - done, 0.0) / pace
+        pace = (seen + PRIOR_WEIGHT) / (now - self.begun + prior)
+        return max(self.total - seen - guessed, 0.0) / pace
 
 
 @dataclass
@@ -50,16 +54,17 @@ class _State:
     total: int = 0
     note: str = ""
 
-    def fraction(self, weight: float, now: float) -> float:
-        """How much of it is done. Never quite 1: a build ends with a link, which compiles no package.
-
-        A step that counts nothing is taken to keep one core busy for its weight.
-        """
+    def seen(self) -> float:
+        """The fraction that is known to be done. A link, which ends a build, compiles no package: hence not all."""
         if self.ended is not None:
             return 1.0
-        if self.total:
-            return min(self.done / self.total, 1.0) * 0.95
-        return min((now - self.began) / weight, 0.9) if self.began is not None else 0.0
+        return min(self.done / self.total, 1.0) * 0.95 if self.total else 0.0
+
+    def guessed(self, weight: float, now: float) -> float:
+        """For a step that counts nothing: the fraction that is done if it keeps one core busy for its weight."""
+        if self.ended is not None or self.total or self.began is None:
+            return 0.0
+        return min((now - self.began) / weight, 0.9)
 
 
 @dataclass
@@ -128,8 +133,10 @@ class Progress:
 
     def _left(self) -> str:
         now = time.monotonic()
-        done = sum(step.weight * self._states[step.name].fraction(step.weight, now) for step in self.steps)
-        return f"about {duration(self._estimate.remaining(done, now))} left"
+        states = [(step.weight, self._states[step.name]) for step in self.steps]
+        seen = sum(weight * state.seen() for weight, state in states)
+        guessed = sum(weight * state.guessed(weight, now) for weight, state in states)
+        return f"about {duration(self._estimate.remaining(seen, guessed, now))} left"
 
     def _tick(self) -> None:
         while not self._closing.wait(1.0):

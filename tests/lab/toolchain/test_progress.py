@@ -12,19 +12,25 @@ from lab.toolchain.schedule import Step
 
 
 def test_at_first_the_benchmark_machine_s_pace_is_assumed() -> None:
-    assert Estimate(total=1200, cores=2, begun=0).remaining(done=0, now=0) == pytest.approx(600)
+    assert Estimate(total=1200, cores=2, begun=0).remaining(seen=0, guessed=0, now=0) == pytest.approx(600)
 
 
 @pytest.mark.parametrize("slowness", [0.5, 1.0, 3.0])
 def test_the_estimate_follows_what_this_machine_shows(slowness: float) -> None:
     """Half-way through a build on a machine that takes `slowness` times as long."""
     estimate = Estimate(total=2000, cores=2, begun=0)
-    left = estimate.remaining(done=1000, now=slowness * 500)
+    left = estimate.remaining(seen=1000, guessed=0, now=slowness * 500)
     assert left == pytest.approx(slowness * 500, rel=0.12)
 
 
+def test_what_is_only_guessed_shortens_the_rest_and_not_the_pace() -> None:
+    estimate = Estimate(total=2000, cores=2, begun=0)
+    seen, both = estimate.remaining(500, 0, now=500), estimate.remaining(500, 300, now=500)
+    assert both == pytest.approx(seen * 1200 / 1500)
+
+
 def test_nothing_left_takes_no_time() -> None:
-    assert Estimate(total=100, cores=2, begun=0).remaining(done=100, now=50) == 0
+    assert Estimate(total=100, cores=2, begun=0).remaining(seen=100, guessed=0, now=50) == 0
 
 
 def test_plain_lines_name_each_step_as_it_ends() -> None:
