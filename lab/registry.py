@@ -40,7 +40,7 @@ def folder(lab: Lab) -> Path:
 def listeners(lab: Lab) -> dict[str, str]:
     """Process name → the address that it should listen on now."""
     found = {"registry": LOOPBACK}
-    if Path(f"/sys/class/net/{lab.bridge}").exists():
+    if _can_bind(str(lab.gateway), port=0):  # the bridge is there, and has its address
         found["registry-bridge"] = str(lab.gateway)
     return found
 
@@ -130,7 +130,7 @@ def collect_garbage(lab: Lab) -> None:
 
 
 def _start(lab: Lab, name: str, address: str) -> None:
-    if not _free(address, lab.registry_port):
+    if not _can_bind(address, lab.registry_port):
         raise ToolchainError(
             f"port {lab.registry_port} on {address}, the image registry's, is in use: end the program that has it "
             f"(`ss -ltnp sport = :{lab.registry_port}` names it), or move all ports with SHARDYARD_PORT_BASE"
@@ -184,7 +184,7 @@ def _program(lab: Lab) -> list[str | Path]:
     return ["env", *unset, program]
 
 
-def _free(address: str, port: int) -> bool:
+def _can_bind(address: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
