@@ -60,6 +60,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
     started.process.wait()
 
 
+@pytest.mark.lab
 def test_a_life(process: Process) -> None:
     assert process.get("resources") == []
     eks, iam, ec2 = process.client("eks"), process.client("iam"), process.client("ec2")
