@@ -192,7 +192,7 @@ def _without(value: Any, locations: Iterable[tuple[int | str, ...]]) -> Any:
     for *parents, key in locations:
         node: Any = value
         for part in parents:
-            if isinstance(node, list) or part in node:
+            if isinstance(part, int) or part in node:
                 node = node[part]
         node.pop(key, None)
     return value

@@ -151,7 +151,7 @@ def test_labels_and_taints() -> None:
 def test_user_data_is_what_nodeadm_reads(disks: int, storage: dict[str, str] | None) -> None:
     message = email.message_from_bytes(base64.b64decode(user_data(max_pods=110, local_disks=disks)))
     assert message.get_content_type() == "multipart/mixed"
-    (part,) = message.get_payload()  # type: ignore[misc]
+    part = message.get_payload(0)
     assert part.get_content_type() == "application/node.eks.aws"  # type: ignore[union-attr]
     config = json.loads(part.get_payload())  # type: ignore[union-attr, arg-type]
     assert config == node_config(max_pods=110, local_disks=disks)

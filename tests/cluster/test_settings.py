@@ -37,7 +37,7 @@ def test_a_right_file_gives_settings(tmp_path: Path) -> None:
 def test_settings_can_not_be_changed(tmp_path: Path) -> None:
     settings = load(tmp_path, RIGHT)
     with pytest.raises(ValidationError):
-        settings.network.cidr = "10.0.0.0/16"  # type: ignore[misc]
+        settings.network.cidr = "10.0.0.0/16"
     with pytest.raises(AttributeError):
         settings.region = "us-west-2"  # type: ignore[misc]
 
@@ -379,7 +379,7 @@ def test_a_block_s_window_depends_on_the_day(tmp_path: Path) -> None:
 
 def test_efa_layout_changes_what_fits(tmp_path: Path) -> None:
     """32 addresses a node for EFA alone are what a small network lacks."""
-    small = {"network__cidr": "10.40.0.0/18", "pools__p5__nodes": {"desired": 16, "max": 26}}
+    small: dict[str, Any] = {"network__cidr": "10.40.0.0/18", "pools__p5__nodes": {"desired": 16, "max": 26}}
     small |= {"pools__p5__capacity": {"kind": "on-demand"}, "pools__p5__maxPods": 110}
     assert problems(tmp_path, changed(**small)) == {}
     found = problems(tmp_path, changed(**small, pools__p5__efa={"layout": "efa"}))

@@ -56,7 +56,7 @@ class Recording(pulumi.runtime.Mocks):
         }
         return f"{args.name}-id", {**known, **args.inputs, **OUTPUTS.get(args.typ, {})}
 
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         if args.token == "aws:index/getAvailabilityZones:getAvailabilityZones":
             zones = args.args["filters"][0]["values"]
             return {"names": [f"name-of-{zone}" for zone in zones], "zoneIds": zones}
