@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
@@ -78,6 +79,7 @@ class _Handler(MotoRequestHandler):
 
 def make(world: World) -> BaseWSGIServer:
     """Bind the lab's AWS port on loopback. Raises OSError (or SystemExit from werkzeug) if it is taken."""
+    werkzeug_app.DISABLE_GLOBAL_CORS = True  # no web page has any business with the lab
     server = make_server(
         LOOPBACK, world.lab.aws_port, Emulator(world), threaded=True, request_handler=_Handler
     )

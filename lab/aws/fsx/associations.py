@@ -64,8 +64,8 @@ def create_data_repository_association(call: Call) -> dict[str, Any]:
         raise refuse(
             "ServiceLimitExceeded", f"A file system has at most {LIMIT} data repository associations."
         )
-    if not path.startswith("/"):
-        raise refuse("BadRequest", f"The file system path {path} doesn't begin with a slash.")
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise refuse("BadRequest", f"The file system path {path} is not an absolute path of the file system.")
     for one in others:
         if one.path.rstrip("/") == path.rstrip("/") or _inside(one.path, path) or _inside(path, one.path):
             raise refuse("BadRequest", f"The file system path {path} overlaps with {one.path} of {one.id}.")

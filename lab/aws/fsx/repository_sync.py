@@ -81,9 +81,11 @@ class Follower:
     def _keys(self) -> Iterator[tuple[str, FakeKey]]:
         bucket, prefix = self._bucket()
         for name, key in list(bucket.keys.items()) if bucket else []:
-            inside = name.startswith(prefix) and not name.endswith("/")
-            if inside and isinstance(key, FakeKey):  # and not a marker of its deletion
-                yield name.removeprefix(prefix), key
+            relative = name.removeprefix(prefix)
+            if not name.startswith(prefix) or name.endswith("/") or not isinstance(key, FakeKey):
+                continue  # another prefix's, a folder, or the marker of a deletion
+            if (self.root / relative).resolve().is_relative_to(self.root.resolve()):
+                yield relative, key
 
     def _scan(self) -> Iterator[tuple[str, tuple[int, int]]]:
         for folder, _, names in os.walk(self.root):
@@ -97,13 +99,12 @@ class Follower:
                     yield str(path.relative_to(self.root)), (status.st_mtime_ns, status.st_size)
 
     def _write(self, name: str, key: FakeKey) -> None:
-        """Put an object's contents into its file, never outside the folder."""
-        target = (self.root / name).resolve()
-        if target.is_relative_to(self.root.resolve()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(key.value)
-            status = target.stat()
-            self.files[name] = (status.st_mtime_ns, status.st_size)
+        """Put an object's contents into its file."""
+        target = self.root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(key.value)
+        status = target.stat()
+        self.files[name] = (status.st_mtime_ns, status.st_size)
 
     def _import(self, events: set[str]) -> None:
         keys = dict(self._keys())

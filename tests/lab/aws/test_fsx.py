@@ -114,6 +114,9 @@ def test_associations_are_made_one_after_the_other_and_bring_the_objects(
     }
     nowhere = wanted | {"DataRepositoryPath": "s3://nobodys-bucket"}
     assert refused(fsx.create_data_repository_association, **nowhere) == "BadRequest"
+    for outside in ("data", "/data/../../../elsewhere"):
+        escaping = wanted | {"FileSystemPath": outside}
+        assert refused(fsx.create_data_repository_association, **escaping) == "BadRequest"
     made = fsx.create_data_repository_association(**wanted, BatchImportMetaDataOnCreate=True)["Association"]
     second = wanted | {"FileSystemPath": "/more"}
     assert refused(fsx.create_data_repository_association, **second) == "BadRequest"

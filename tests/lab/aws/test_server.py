@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.error
+import urllib.request
 from typing import Any
 
 import pytest
@@ -86,6 +87,12 @@ def test_an_unknown_member_of_a_fault_is_refused(emulator: Emulator) -> None:
     with pytest.raises(urllib.error.HTTPError) as failure:
         emulator.console("faults", {"service": "ec2", "often": True})
     assert failure.value.code == 400
+
+
+def test_web_pages_are_not_invited(emulator: Emulator) -> None:
+    request = urllib.request.Request(f"{emulator.endpoint}/", headers={"Origin": "https://example.com"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert "Access-Control-Allow-Origin" not in answer.headers
 
 
 def test_what_the_emulator_cannot_do_is_an_error_of_the_service(emulator: Emulator) -> None:
