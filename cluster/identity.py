@@ -13,6 +13,7 @@ import pulumi_aws as aws
 
 from cluster import policies
 from cluster.control_plane import ControlPlane
+from cluster.names import prefix
 from cluster.registry import Registry
 from cluster.settings.sections import Access
 from cluster.storage import Buckets
@@ -83,7 +84,7 @@ class Roles(pulumi.ComponentResource):
             label = f"{name}-{persona.name}"
             role = aws.iam.Role(
                 label,
-                name_prefix=f"{label}-"[:38],
+                name_prefix=prefix(label, 38),
                 description=f"{persona.name} of {name}",
                 assume_role_policy=_trust(principals[persona.name], account),
                 max_session_duration=12 * 3600,
@@ -97,7 +98,7 @@ class Roles(pulumi.ComponentResource):
         label = f"{name}-trainer-pods"
         self.trainer_pods = aws.iam.Role(
             label,
-            name_prefix=f"{label}-"[:38],
+            name_prefix=prefix(label, 38),
             description=f"Training pods of {name}, through EKS pod identity",
             assume_role_policy=policies.trust_service(
                 "pods.eks.amazonaws.com", actions=("sts:AssumeRole", "sts:TagSession")

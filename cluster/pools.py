@@ -13,6 +13,7 @@ from cluster import policies
 from cluster.capacity import Capacity
 from cluster.control_plane import AFTER_NODES, ControlPlane, addon
 from cluster.launch_template import accelerated_template, node_labels, node_taints, purchase, system_template
+from cluster.names import prefix
 from cluster.network import Network
 from cluster.settings.pools import AcceleratedPool, SystemPool
 from cluster.settings.sections import Kubernetes
@@ -74,14 +75,14 @@ class System(pulumi.ComponentResource):
         label, kubernetes, control_plane = f"{name}-system", place.kubernetes, place.control_plane
         template = aws.ec2.LaunchTemplate(
             label,
-            name_prefix=f"{label}-",
+            name_prefix=prefix(label, 99),
             **system_template(settings, {"Name": label, **place.tags}),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.pool = eks.ManagedNodeGroup(
             label,
             cluster=control_plane.cluster,
-            node_group_name_prefix=f"{label}-",
+            node_group_name_prefix=prefix(label, 37),
             node_role=place.node_role.role,
             subnet_ids=list(place.network.private_subnet_ids.values()),
             ami_type="AL2023_x86_64_STANDARD",
@@ -131,7 +132,7 @@ class AcceleratedPools(pulumi.ComponentResource):
             label = f"{name}-{pool_name}"
             template = aws.ec2.LaunchTemplate(
                 label,
-                name_prefix=f"{label}-",
+                name_prefix=prefix(label, 99),
                 **accelerated_template(
                     pool,
                     {"Name": label, **place.tags},
@@ -144,7 +145,7 @@ class AcceleratedPools(pulumi.ComponentResource):
             self.node_groups[pool_name] = aws.eks.NodeGroup(
                 label,
                 cluster_name=place.control_plane.cluster_name,
-                node_group_name_prefix=f"{label}-",
+                node_group_name_prefix=prefix(label, 37),
                 node_role_arn=place.node_role.arn,
                 subnet_ids=[place.network.private_subnet_ids[pool.zone]],
                 ami_type="AL2023_x86_64_NVIDIA",

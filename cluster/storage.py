@@ -9,6 +9,7 @@ import pulumi_aws as aws
 
 from cluster import policies
 from cluster.control_plane import ControlPlane
+from cluster.names import prefix
 from cluster.network import Network
 from cluster.settings.sections import Storage
 
@@ -36,7 +37,7 @@ class Buckets(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         bucket = aws.s3.Bucket(
             label,
-            bucket_prefix=f"{label}-",
+            bucket_prefix=prefix(label, 37),
             force_destroy=not self._keep,
             tags={"Name": label},
             opts=pulumi.ResourceOptions(parent=self, retain_on_delete=self._keep),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cluster.settings import SettingsError, from_engine, load_stack_file
@@ -15,6 +18,7 @@ from tests.cluster.stack_files import RIGHT, changed, load, problems
 
 STACKS = Path(__file__).parents[2] / "stacks"
 RESERVED = {"kind": "odcr", "id": "cr-0123456789abcdef0", "zone": "use1-az6", "nodes": 16}
+WORDS = ["kind", "create", "id", "nodes", "min", "max", "zone", "efa", "interfaces", "gpu", "cidr", "what"]
 BLOCK = {
     "kind": "capacity-block",
     "id": "cr-0123456789abcdef0",
@@ -389,3 +393,33 @@ def test_efa_layout_changes_what_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stack", ["Prod", "a_b", "x" * 31])
 def test_a_stack_s_name_becomes_the_cluster_s(tmp_path: Path, stack: str) -> None:
     assert "(stack name)" in problems(tmp_path, RIGHT, stack=stack)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.text("a1-:/.", max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@hypothesis.settings(
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
+@hypothesis.given(data=st.data())
+def test_whatever_is_in_the_file_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    """Nothing but SettingsError leaves the reader, and every problem says where it is."""
+    values = copy.deepcopy(RIGHT)
+    node: Any = values
+    while True:
+        key = data.draw(st.sampled_from(sorted(node)))
+        if not isinstance(node[key], dict) or not node[key] or data.draw(st.booleans()):
+            break
+        node = node[key]
+    node[key] = data.draw(JSON)
+    for problem in problems(tmp_path, values).values():
+        assert problem.path.startswith(("shardyard:", "("))
+        assert problem.what

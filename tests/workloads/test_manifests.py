@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,12 +13,18 @@ import yaml
 
 from cluster.identity import CI, TRAINERS, VIEWERS
 from cluster.settings.sections import Prometheus
+from lab.settings import Lab
 from workloads import access, device_plugins, training_operator
 from workloads.manifests import FOLDER, load, render, without_descriptions
 from workloads.objects import type_token
 from workloads.observability import prometheus
 
 IMAGE = "localhost:5000/x:1"
+
+
+def program(name: str) -> str | None:
+    """Where a program is, on PATH or in the local stack's toolchain."""
+    return shutil.which(name, path=f"{Lab.from_environment().bin}:{os.environ['PATH']}")
 
 
 def by_kind(documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -66,9 +73,11 @@ def test_only_prose_is_taken_from_the_crd() -> None:
     assert "properties" in schema["properties"]["spec"]
 
 
-def test_vendored_files_are_what_the_module_renders(tmp_path: Path) -> None:
-    if not (shutil.which("go") and shutil.which("kubectl")):
+def test_vendored_files_are_what_the_module_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = program("kubectl")
+    if not (shutil.which("go") and kubectl):
         pytest.skip("needs go and kubectl")
+    monkeypatch.setenv("PATH", f"{Path(kubectl).parent}:{os.environ['PATH']}")
     offline = {"GOPROXY": "off", "GOFLAGS": "-mod=mod"}
     command = ["env", *(f"{key}={value}" for key, value in offline.items()), "go", "env", "GOMODCACHE"]
     cache = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.strip()
@@ -110,12 +119,13 @@ def test_prometheus_finds_training_pods_by_name() -> None:
 
 
 def test_prometheus_s_configuration_is_valid(tmp_path: Path) -> None:
-    if not shutil.which("promtool"):
+    promtool = program("promtool")
+    if not promtool:
         pytest.skip("needs promtool")
     file = tmp_path / "prometheus.yml"
     file.write_text(prometheus.configuration("training"))
     checked = subprocess.run(
-        ["promtool", "check", "config", "--syntax-only", str(file)],
+        [promtool, "check", "config", "--syntax-only", str(file)],
         capture_output=True,
         text=True,
         check=False,
