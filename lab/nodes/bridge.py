@@ -79,6 +79,7 @@ def connect(lab: Lab, number: int, pid: int) -> None:
     """Give the network namespace of process `pid` the address, cable and routes of node `number`."""
     outside, inside = link_name(number), "eth0"
     address = node_address(lab, number)
+    disconnect(lab, number)
     ip(lab, "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", str(pid))
     ip(lab, "link", "set", outside, "master", lab.bridge, "up")
     ip(lab, "route", "replace", str(pod_subnet(lab, number)), "via", str(address), "dev", lab.bridge)
@@ -95,12 +96,16 @@ def connect(lab: Lab, number: int, pid: int) -> None:
 
 
 def disconnect(lab: Lab, number: int) -> None:
-    """Drop the host's route to the node's pods; the cable goes with the node's namespace."""
-    subprocess.run(
-        ["ip", "route", "delete", str(pod_subnet(lab, number)), "dev", lab.bridge],
-        capture_output=True,
-        check=False,
-    )
+    """Drop the node's cable and the route to its pods, if they are there.
+
+    The cable would go with the node's namespace, but only when the kernel gets round to it: a new node of the
+    same number may be sooner.
+    """
+    for command in (
+        ("route", "delete", str(pod_subnet(lab, number)), "dev", lab.bridge),
+        ("link", "delete", link_name(number)),
+    ):
+        subprocess.run(["ip", *command], capture_output=True, check=False)
 
 
 def ip(lab: Lab, *arguments: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from pathlib import Path
 
 from lab.settings import Lab
 
 ROOT = Path("/sys/fs/cgroup")
+EMPTY_SECONDS = 3.0
+"""How long killed processes may take to leave their group."""
 
 
 def lab_group(lab: Lab) -> str:
@@ -31,11 +34,17 @@ def create(lab: Lab, node: str) -> str:
 
 
 def remove(lab: Lab, node: str | None = None) -> None:
-    """Remove the groups of a node, or of the whole lab. Their processes must be gone."""
-    for top in existing(lab, node):
-        for folder in sorted(top.rglob("*/"), key=lambda path: len(path.parts), reverse=True):
-            _rmdir(folder)
-        _rmdir(top)
+    """Remove the groups of a node, or of the whole lab. Their processes must have been killed."""
+    deadline = time.monotonic() + EMPTY_SECONDS
+    while left := existing(lab, node):
+        for top in left:
+            folders = [path for path in top.rglob("*") if path.is_dir()]
+            for folder in [*sorted(folders, key=lambda path: len(path.parts), reverse=True), top]:
+                with contextlib.suppress(OSError):  # gone already, or a process in it is still on its way out
+                    folder.rmdir()
+        if time.monotonic() > deadline:
+            return  # cleanup.leftovers tells
+        time.sleep(0.05)
 
 
 def existing(lab: Lab, node: str | None = None) -> list[Path]:
@@ -69,8 +78,3 @@ def _inherit_cpuset(folder: Path) -> None:
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not (folder / name).read_text().strip():
             (folder / name).write_text((folder.parent / name).read_text())
-
-
-def _rmdir(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # gone already, or still in use: cleanup.leftovers tells
-        folder.rmdir()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lab.nodes import addons, control_plane, kwok
@@ -76,7 +79,7 @@ class Cluster:
                 gone = [self._real.pop(name) for name in present if name in self._real]
             each(gone, RealNode.stop)
             for node in gone:
-                shutil.rmtree(node.files.folder, ignore_errors=True)
+                discard(node.files.folder)
         return gone
 
     def install_addon(self, name: str, version: str, values: Mapping[str, Any]) -> None:
@@ -125,3 +128,14 @@ class Cluster:
         with self._lock:
             spec = self._fake.get(node)
         return spec.devices if spec else None
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder in the background: the files of unpacked images take the disk many seconds.
+
+    Whatever is left of it when the cluster goes, goes with the cluster's own folder.
+    """
+    gone = folder.with_name(f".{folder.name}.{time.monotonic_ns()}")
+    with contextlib.suppress(FileNotFoundError):  # the node failed before it had any
+        folder.rename(gone)
+    threading.Thread(target=shutil.rmtree, args=(gone, True), daemon=True).start()
