@@ -27,6 +27,7 @@ def main(arguments: list[str]) -> int:
         if summary.finished(job):
             print(f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True)
             return exits.FINISHED
+        os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(job.limits.stop_seconds))
 
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"

@@ -110,11 +110,15 @@ def _gloo(seconds: float) -> dist.ProcessGroup:
     return group
 
 
+# Public since torch 2.15, under another name before.
+set_timeout = getattr(dist, "set_timeout", None) or dist.distributed_c10d._set_pg_timeout
+
+
 def shorten(here: Ranks, seconds: float) -> None:
     """Lower the time limit of collectives, once the slow first step is behind."""
     limit = timedelta(seconds=seconds)
     for group in (None, here.counts):
-        dist.distributed_c10d._set_pg_timeout(limit, group)
+        set_timeout(limit, group)
 
 
 def leave() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,6 +208,36 @@ def test_another_job_in_the_same_folder_is_refused_before_anything_is_touched(st
     start = Start(file, output, 1)
     assert start.finish() == exits.CONFIG
     assert "seed: was 5, is 6" in start.text
+
+
+def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
+    """Also what others see of a run while it is going: Prometheus and the heartbeat."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    output = tmp_path / "output"
+    changes = jobs.merged(
+        LONG, {"metrics": {"port": port}, "limits": {"collective_seconds": 5, "stop_seconds": 3}}
+    )
+    start = Start(jobs.write(tmp_path / "job.yaml", output, **changes), output, 2)
+    start.wait_for(lambda: start.reported(9))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        page = answer.read().decode()
+    beat = json.loads((output / "heartbeat.json").read_text())
+    os.kill(start.workers()[1], signal.SIGSTOP)
+    began = time.monotonic()
+    assert start.finish() == exits.RETRY
+    assert time.monotonic() - began < 60
+    assert "no answer from rank 1 on host" in start.text
+
+    values = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    label = '{job_name="tiny"}'
+    assert float(values[f"shardyard_trainer_step{label}"]) >= 9
+    assert 0 < float(values[f"shardyard_trainer_loss{label}"]) < 7
+    assert float(values[f"shardyard_trainer_checkpoint_failures_total{label}"]) == 0
+    assert abs(time.time() - float(values[f"shardyard_trainer_heartbeat_seconds{label}"])) < 120
+    assert beat["step"] >= 9
+    assert abs(time.time() - beat["time"]) < 120
 
 
 def test_a_wrong_file_fails_at_once_and_for_good(tmp_path: Path) -> None:
