@@ -87,12 +87,15 @@ def ask(lab: Lab, path: str, seconds: float = 10) -> Any:
 def start(lab: Lab) -> bool:
     """Start registry and emulator unless they run. Returns whether the emulator was started."""
     from lab import registry
+    from lab.toolchain import ToolchainError
 
-    registry.start(lab)
+    try:
+        registry.start(lab)
+    except ToolchainError as error:
+        raise LabError(str(error)) from error
     if processes.find(lab, "aws"):
         return False
-    python = PROJECT / ".venv/bin/python"
-    command = [python, "-m", "lab.aws", "--name", lab.name]
+    command = [str(PROJECT / ".venv/bin/python"), "-m", "lab.aws", "--name", lab.name]
     process = processes.spawn(lab, "aws", command, environment(lab), cwd=PROJECT)
     deadline = time.monotonic() + START_SECONDS
     while not healthy(lab):

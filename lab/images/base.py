@@ -31,13 +31,15 @@ LEFT_OUT = (
     "/usr/share/lintian/*",
 )
 KEPT = "/usr/share/doc/*/copyright"
+MARK = "opt/shardyard/packages-from-node"
+"""trainer/Dockerfile installs no packages on a base that has this file: the lab's device plugin mounts them."""
 EPOCH = "1700000000"
 """Every file's latest time: the same packages give the same bytes (SOURCE_DATE_EPOCH)."""
 
 
 def recipe() -> tuple[str, ...]:
     """What decides the image's content, the archive's state of the day apart."""
-    return (SUITE, *PACKAGES, *LEFT_OUT, KEPT, EPOCH)
+    return (SUITE, *PACKAGES, *LEFT_OUT, KEPT, MARK, EPOCH)
 
 
 def bookworm(sources: Iterable[debian.Source], codename: str) -> list[str]:
@@ -61,7 +63,11 @@ def assemble(lab: Lab, target: Path, commands: Commands) -> None:
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
     # In namespaces of its own: killed, it leaves no process and no mount (/proc in the new root) behind, and
     # the folder can be removed without looking.
-    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"] if os.geteuid() == 0 else []
+    alone = (
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+        if os.geteuid() == 0
+        else []
+    )
     commands.run(
         [
             *alone,
@@ -72,6 +78,7 @@ def assemble(lab: Lab, target: Path, commands: Commands) -> None:
             *options,
             f"--dpkgopt=path-include={KEPT}",
             "--aptopt=Apt::Install-Recommends false",
+            f'--customize-hook=mkdir -p "$1/{Path(MARK).parent}" && touch "$1/{MARK}"',
             SUITE,
             target,
             listed,

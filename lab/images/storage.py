@@ -17,7 +17,17 @@ from lab.toolchain.errors import ToolchainError
 
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
 """Signatures are not asked for: what is pulled here was built here, all else is named by digest."""
-REGISTRIES = "# No registry is searched for a name without a host.\nunqualified-search-registries = []\n"
+REGISTRIES = """\
+# No registry is searched for a name without a host.
+unqualified-search-registries = []
+
+# AWS' public registry is out of reach of the lab. A stack that builds on one of its images gets what was pushed to
+# this place instead, so that it can be brought up unchanged.
+[[registry]]
+prefix = "public.ecr.aws"
+location = "{registry}/public.ecr.aws"
+insecure = true
+"""
 STORAGE = """\
 [storage]
 driver = "{driver}"
@@ -64,7 +74,8 @@ def prepare(lab: Lab) -> None:
     home = folder(lab)
     home.mkdir(parents=True, exist_ok=True)
     _forget_mounts_before_boot(home)
-    for name, text in (("policy.json", POLICY), ("registries.conf", REGISTRIES), ("containers.conf", "")):
+    registries = REGISTRIES.format(registry=lab.registry)
+    for name, text in (("policy.json", POLICY), ("registries.conf", registries), ("containers.conf", "")):
         _write(home / name, text)
     if not (
         home / "auth.json"

@@ -40,7 +40,7 @@ def test_the_same_inputs_have_the_same_digest_whatever_their_dates(folder: Path)
 
 
 def test_every_change_that_matters_changes_the_digest(folder: Path) -> None:
-    seen = {digest(folder, BASE="a"), digest(folder, BASE="b"), digest(folder, BASE="a", DEPENDENCIES="node")}
+    seen = {digest(folder, BASE="a"), digest(folder, BASE="b"), digest(folder, BASE="a", EXTRA="node")}
     loader = folder / "trainer/data/loader.py"
     loader.write_text("x = 2\n")
     seen.add(digest(folder, BASE="a"))
