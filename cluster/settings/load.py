@@ -67,7 +67,7 @@ class Settings:
         return f"{PROJECT}-{self.stack}"
 
 
-_SECTIONS: dict[str, type[BaseModel]] = {
+SECTIONS: dict[str, type[BaseModel]] = {
     "network": Network,
     "kubernetes": Kubernetes,
     "access": Access,
@@ -80,7 +80,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 _OPTIONAL = {"access", "images", "training", "observability"}
 _ATTRIBUTES = {"systemPool": "system_pool"}
-_KNOWN = [*(field.alias or name for name, field in _Top.model_fields.items()), *_SECTIONS, "pools"]
+KNOWN = [*(field.alias or name for name, field in _Top.model_fields.items()), *SECTIONS, "pools"]
 
 
 def load_stack_file(path: str | Path, now: datetime | None = None) -> Settings:
@@ -129,13 +129,13 @@ def parse(
         what = f"{stack!r} can't be part of a cluster's name: a–z, 0–9 and -, at most 30"
         problems.append(Problem("(stack name)", what))
     for key in values:
-        if key not in _KNOWN:
-            problems.append(unknown_key(f"{PROJECT}:{key}", key, _KNOWN))
+        if key not in KNOWN:
+            problems.append(unknown_key(f"{PROJECT}:{key}", key, KNOWN))
     top = {key: values[key] for key in ("region", "tags", "accounts") if key in values}
     head = _validate(_Top, top, f"{PROJECT}:", problems)
     if head:
         parts.update(region=head.region, tags=head.tags, accounts=head.accounts)
-    for key, model in _SECTIONS.items():
+    for key, model in SECTIONS.items():
         path = f"{PROJECT}:{key}"
         if key not in values and key not in _OPTIONAL:
             problems.append(Problem(path, "is missing"))

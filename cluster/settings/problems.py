@@ -112,7 +112,7 @@ def _walk(
         owner = next((one for one in candidates if part in keys_of(one)), None)
         if owner is not None:
             field = next(f for n, f in owner.model_fields.items() if (f.alias or n) == part)
-            candidates, inside_mapping = _models_in(field.annotation), _is_mapping(field.annotation)
+            candidates, inside_mapping = models_in(field.annotation), _is_mapping(field.annotation)
             path.append(part)
         elif inside_mapping:
             path.append(part)
@@ -131,7 +131,7 @@ def _tag(model: type[BaseModel]) -> str | None:
     return values[0] if values else None
 
 
-def _models_in(annotation: object) -> list[type[BaseModel]]:
+def models_in(annotation: object) -> list[type[BaseModel]]:
     """Every model that an annotation mentions, however deep in unions, mappings and sequences."""
     if (
         isinstance(annotation, type)
@@ -139,7 +139,7 @@ def _models_in(annotation: object) -> list[type[BaseModel]]:
         and not typing.get_origin(annotation)
     ):
         return [annotation]
-    return [model for part in typing.get_args(annotation) for model in _models_in(part)]
+    return [model for part in typing.get_args(annotation) for model in models_in(part)]
 
 
 def _is_mapping(annotation: object) -> bool:

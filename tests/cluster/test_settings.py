@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from cluster.settings import SettingsError, from_engine, load_stack_file
+from cluster.settings.load import KNOWN, SECTIONS
+from cluster.settings.pools import AcceleratedPool
+from cluster.settings.problems import models_in
 from tests.cluster.stack_files import RIGHT, changed, load, problems
 
 STACKS = Path(__file__).parents[2] / "stacks"
@@ -423,3 +427,28 @@ def test_whatever_is_in_the_file_is_read_or_refused(tmp_path: Path, data: st.Dat
     for problem in problems(tmp_path, values).values():
         assert problem.path.startswith(("shardyard:", "("))
         assert problem.what
+
+
+def test_every_key_is_in_the_manual() -> None:
+    manual = (STACKS.parent / "docs/stack-file.md").read_text()
+
+    def keys(model: type[BaseModel]) -> set[str]:
+        own = {field.alias or name for name, field in model.model_fields.items()}
+        inner = (part for field in model.model_fields.values() for part in models_in(field.annotation))
+        return own | {key for part in inner for key in keys(part)}
+
+    known = {key for model in (*SECTIONS.values(), AcceleratedPool) for key in keys(model)} | set(KNOWN)
+    assert not {key for key in known if not re.search(rf"\b{re.escape(key)}\b", manual)}
+
+
+def test_nothing_of_the_program_knows_the_local_stack() -> None:
+    root = STACKS.parent
+    files = [
+        *root.glob("cluster/**/*.py"),
+        *root.glob("workloads/**/*.py"),
+        root / "__main__.py",
+        root / "Pulumi.yaml",
+    ]
+    assert len(files) > 30
+    for file in files:
+        assert not re.search(r"\blab[.:/]|import lab|kwok|:14\d{3}\b", file.read_text()), file
