@@ -114,7 +114,12 @@ class Parallel(Section):
     """HYBRID_SHARD only: processes that share one copy of the model; by default those of one node."""
     prefetch: Count = 1
     """Blocks whose parameters are gathered ahead of the one that computes (1 is FSDP's own habit)."""
+    accumulate: Literal["sharded", "whole"] = "sharded"
+    """Gradients between the passes of one step: `sharded` adds each pass to this process's shard (and copies of the
+    model exchange theirs after the last pass only); `whole` reduces nothing before the last pass, for the memory of
+    the whole gradient on each process."""
     cpu_offload: bool = False
+    """Keep parameters, gradients and optimiser state in the host's memory."""
 
     @model_validator(mode="after")
     def _shard_size_needs_hybrid(self) -> Self:

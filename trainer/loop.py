@@ -114,7 +114,7 @@ def train(run: Run) -> bool:
         with clock("passes"):
             step_loss = torch.zeros_like(run.loss_sum)
             for number, micro in enumerate(micros, start=1):
-                sharding.accumulate(run.model, last=number == len(micros))
+                sharding.accumulate(run.model, job.parallel, last=number == len(micros))
                 loss = forward(run, micro)
                 (loss / agreed.targets).backward()
                 step_loss += loss.detach()

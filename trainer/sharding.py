@@ -67,13 +67,13 @@ def units(model: nn.Module) -> list[FSDPModule]:
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 
 
-def accumulate(model: nn.Module, *, last: bool) -> None:
-    """Before each pass of a step: gradients stay with their process until the last one, and are added up then.
-
-    Saves a reduction per pass, and costs the memory of one unsharded gradient while passes are outstanding.
-    """
+def accumulate(model: nn.Module, parallel: Parallel, *, last: bool) -> None:
+    """Before each pass of a step: how far its gradient travels."""
     assert isinstance(model, FSDPModule)
-    model.set_requires_gradient_sync(last)
+    if parallel.accumulate == "whole":
+        model.set_requires_gradient_sync(last)
+    elif parallel.strategy in ("HYBRID_SHARD", "NO_SHARD"):
+        model.set_requires_all_reduce(last)
 
 
 def reshard(model: nn.Module) -> None:

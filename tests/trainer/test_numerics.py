@@ -20,6 +20,7 @@ TWO: dict[str, dict[str, Any]] = {
     "full": {},
     "grad-op": {"parallel": {"strategy": "SHARD_GRAD_OP"}},
     "no-shard": {"parallel": {"strategy": "NO_SHARD"}},
+    "whole": {"parallel": {"accumulate": "whole"}},
     "one-pass": {"batch": {"micro": 4}},
     "uneven": {"batch": {"micro": 3}},
     "recompute": {"recompute": {"mode": "full"}},
@@ -33,6 +34,10 @@ TWO: dict[str, dict[str, Any]] = {
 FOUR: dict[str, dict[str, Any]] = {
     "hybrid": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}},
     "hybrid-accumulated": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}, "batch": {"micro": 1}},
+    "hybrid-whole": {
+        "parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2, "accumulate": "whole"},
+        "batch": {"micro": 1},
+    },
     "full-4": {},
     "more-places-than-sequences": {"batch": {"micro": 3}},
 }
