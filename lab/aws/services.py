@@ -40,6 +40,7 @@ MODULES = (
     "fsx.associations",
     "fsx.file_systems",
     "logs",
+    "s3",
     "sts",
 )
 

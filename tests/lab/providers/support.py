@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -134,7 +135,7 @@ class Stack:
         return result.stdout
 
     def up(self, *arguments: str, fails: bool = False) -> dict[str, int]:
-        """How many resources were created, updated, …, as the engine counts."""
+        """How many resources were "created", "updated", "replaced", "deleted", "imported", "unchanged"."""
         return self._change("up", *arguments, fails=fails)
 
     def refresh(self) -> dict[str, int]:
@@ -144,11 +145,9 @@ class Stack:
         return self._change("destroy", fails=fails)
 
     def _change(self, command: str, *arguments: str, fails: bool = False) -> dict[str, int]:
-        self.run(command, "--yes", "--skip-preview", "--diff", *arguments, fails=fails)
-        counts: dict[str, int] = json.loads(self.run("stack", "history", "--json", "--page-size", "1"))[
-            0
-        ].get("resourceChanges", {})
-        return {kind: count for kind, count in counts.items() if count}
+        output = self.run(command, "--yes", "--skip-preview", "--diff", *arguments, fails=fails)
+        summary = output.rpartition("Resources:")[2]
+        return {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)$", summary, re.MULTILINE)}
 
     def preview(self) -> dict[str, dict[str, Any]]:
         """The planned steps by the resource's name; those without a change left out."""

@@ -67,9 +67,9 @@ aws.s3.BucketPolicy(
                     {
                         "Effect": "Deny",
                         "Principal": "*",
-                        "Action": "s3:*",
+                        "Action": "s3:PutObjectAcl",
                         "Resource": [arn, f"{arn}/*"],
-                        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                        "Condition": {"Bool": {"aws:PrincipalIsAWSService": "false"}},
                     }
                 ],
             }
