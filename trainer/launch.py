@@ -14,6 +14,7 @@ import sys
 
 from trainer import config, exits, summary
 from trainer.__main__ import parse
+from trainer.signals import be_init
 
 
 def main(arguments: list[str]) -> int:
@@ -48,4 +49,5 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):
+        be_init()
         sys.exit(main(sys.argv[1:]))

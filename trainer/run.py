@@ -61,6 +61,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         job, here, model, optimiser, training, held_out,
         Saver(job, checkpoints, report, step), report, Watch(job.watch, report.say), stop, step,
     )  # fmt: skip
+    stop.listen()
     if not _trained(state):
         report.ended(state.step, f"stopped on request; the newest checkpoint is of step {state.saver.newest}")
         return exits.TERMINATED

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -238,6 +240,30 @@ def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
     assert abs(time.time() - float(values[f"shardyard_trainer_heartbeat_seconds{label}"])) < 120
     assert beat["step"] >= 9
     assert abs(time.time() - beat["time"]) < 120
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="a PID namespace needs root and unshare"
+)
+def test_the_first_process_of_a_container_ends_when_told_while_it_waits_for_peers(tmp_path: Path) -> None:
+    file = jobs.write(tmp_path / "job.yaml", tmp_path)
+    process = subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-m", "trainer.launch", "--nnodes", "2",
+         "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--rdzv-id", "alone",
+         "-m", "trainer", "--config", str(file)],
+        cwd=PROJECT, env=ENVIRONMENT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        first = 0
+        while not first:
+            first = int((children.read_text().split() or ["0"])[0])
+        time.sleep(15)
+        assert process.poll() is None, "it was to wait for a second node"
+        os.kill(first, signal.SIGTERM)
+        assert process.wait(timeout=20) == exits.TERMINATED
+    finally:
+        process.kill()
 
 
 def test_a_wrong_file_fails_at_once_and_for_good(tmp_path: Path) -> None:
