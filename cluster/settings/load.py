@@ -176,7 +176,8 @@ def _validate(model: type[M], value: Any, path: str, problems: list[Problem]) ->
         details = error.errors(include_url=False, include_input=False)
         if any(detail["type"] != "extra_forbidden" for detail in details):
             return None
-    return _strictly(model, _without(value, [detail["loc"] for detail in details]))
+    # What remains without them may be wrong as a whole, which nobody has looked at yet.
+    return _validate(model, _without(value, [detail["loc"] for detail in details]), path, problems)
 
 
 def _strictly(model: type[M], value: Any) -> M:

@@ -100,6 +100,12 @@ def test_an_unknown_key_does_not_hide_contradictions(tmp_path: Path) -> None:
     assert set(found) == {"pools.p5.zone", "pools.p5.taint", "training.jobs.llama.pool"}
 
 
+def test_an_unknown_key_does_not_hide_that_another_is_needed(tmp_path: Path) -> None:
+    found = problems(tmp_path, changed(image={"basis": "localhost/base:1"}))
+    assert found["image.basis"].todo == "Did you mean base?"
+    assert "either base" in found["image"].what
+
+
 def test_a_bad_pool_does_not_hide_what_is_wrong_with_another(tmp_path: Path) -> None:
     good = RIGHT["pools"]["p5"]
     found = problems(tmp_path, changed(pools__bad={"zone": 3}, pools__lost={**good, "zone": "use1-az9"}))
