@@ -7,7 +7,9 @@ rules away with the namespaces.
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +23,10 @@ from lab.nodes.node_files import NodeFiles
 from lab.processes import Process
 from lab.settings import Lab
 
-START_SECONDS = 30
+START_SECONDS = 60
 KUBE_PROXY, FSX, NETWORK = "kube-proxy", "aws-fsx-csi-driver", "vpc-cni"
+NAMESPACES = ("--net", "--mount", "--pid", "--uts")
+"""Flags of unshare and nsenter alike."""
 ADDONS = (NETWORK, KUBE_PROXY, FSX)
 """The add-ons that run something on each real node."""
 
@@ -87,9 +91,8 @@ class RealNode:
                 self._lab.file_systems.mkdir(parents=True, exist_ok=True)
                 folders = f"--file-systems={self._lab.file_systems}"
                 plugins = programs.find(self._lab, "node-plugins")
-                self._spawn(
-                    addon, self._pid(), plugins, "fsx-csi-node", folders, f"--node={self.spec.instance_id}"
-                )
+                node = f"--node={self.spec.instance_id}"
+                self._spawn(addon, self._pid(), plugins, "fsx-csi-node", folders, node)
 
     def disable(self, addon: str) -> None:
         with self._lock:
@@ -105,18 +108,10 @@ class RealNode:
         if running:
             return self._pid()
         self.files.ready.unlink(missing_ok=True)
-        unshare: list[str | Path] = [
-            programs.find(self._lab, "unshare"),
-            "--net",
-            "--mount",
-            "--pid",
-            "--uts",
-        ]
         # --kill-child: the node dies with its parent. --mount-proc: a /proc of its own process ids.
-        unshare += ["--fork", "--kill-child", "--mount-proc", "--propagation=private", "--"]
-        init = programs.spawn(
-            self._lab, name, [*unshare, "sh", self.files.folder / "init.sh"], self.files.folder
-        )
+        own = (*NAMESPACES, "--fork", "--kill-child", "--mount-proc", "--propagation=private", "--")
+        start = (programs.find(self._lab, "unshare"), *own, "sh", self.files.folder / "init.sh")
+        init = programs.spawn(self._lab, name, start, self.files.folder)
         _await(self.files.ready.exists, init, f"node {self.spec.name} didn't start", self._log("init"))
         bridge.connect(self._lab, self.number, child(init))
         return child(init)
@@ -130,8 +125,7 @@ class RealNode:
     def _spawn(self, name: str, pid: int, *command: str | Path) -> None:
         record = self._cluster.process("node", self.spec.name, name)
         if not processes.find(self._lab, record):
-            namespaces = (f"--target={pid}", "--net", "--mount", "--pid", "--uts", "--")
-            enter: list[str | Path] = [programs.find(self._lab, "nsenter"), *namespaces]
+            enter = (programs.find(self._lab, "nsenter"), f"--target={pid}", *NAMESPACES, "--")
             programs.spawn(self._lab, record, [*enter, *command], self.files.folder)
 
     def _stop_program(self, name: str) -> None:
@@ -147,12 +141,8 @@ class RealNode:
     def _await_socket(self, pid: int) -> None:
         socket = Path(f"/proc/{pid}/root/run/containerd/containerd.sock")
         containerd = processes.find(self._lab, self._cluster.process("node", self.spec.name, "containerd"))
-        _await(
-            socket.exists,
-            containerd,
-            f"containerd of node {self.spec.name} didn't start",
-            self._log("containerd"),
-        )
+        problem = f"containerd of node {self.spec.name} didn't start"
+        _await(socket.exists, containerd, problem, self._log("containerd"))
 
     def _kubelet(self) -> list[str | Path]:
         return [
@@ -198,7 +188,8 @@ def _children(pid: int) -> list[int]:
 def _kill_namespace(init: Process) -> None:
     """SIGKILL to process 1: the kernel then kills all others in its process id namespace (pid_namespaces(7))."""
     for pid in _children(init.pid):
-        subprocess.run(["kill", "-KILL", str(pid)], capture_output=True, check=False)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + START_SECONDS
         while Path(f"/proc/{pid}").exists() and init.alive() and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -46,7 +46,7 @@ def eventually(ask: Callable[[], Answer], seconds: float = 60) -> Answer:
         if answer or time.monotonic() > deadline:
             assert answer, "it did not become so in time"
             return answer
-        time.sleep(0.3)
+        time.sleep(0.1)
 
 
 @dataclass(frozen=True)
