@@ -16,19 +16,19 @@ from lab.settings import Lab
 
 
 class Stack:
-    """One stack. `config` names its file when it isn't stacks/Pulumi.<name>.yaml itself."""
+    """One stack of the project in the given folder."""
 
-    def __init__(self, lab: Lab, name: str, config: Path | None = None) -> None:
+    def __init__(self, lab: Lab, name: str, project: Path = PROJECT) -> None:
         self.lab = lab
         self.name = name
-        self._config = ["--config-file", str(config)] if config else []
+        self._project = project
 
     def init(self) -> None:
         """Make the backend's folder and the stack in it, unless they exist."""
         (self.lab.state / "pulumi").mkdir(parents=True, exist_ok=True)
         names = [stack["name"] for stack in json.loads(self._capture("stack", "ls", "--json"))]
         if self.name not in names:
-            self._capture("stack", "init", self.name, *self._config, "--non-interactive")
+            self._capture("stack", "init", self.name, "--non-interactive")
 
     def release(self) -> None:
         """Take away the lock of an engine that is dead.
@@ -96,7 +96,7 @@ class Stack:
             ]
             # the engine offers its event log only beside its debugging commands
             variables = {**environment(self.lab), "PULUMI_DEBUG_COMMANDS": "true"}
-            result = subprocess.run(self._command(arguments), cwd=PROJECT, env=variables, check=False)
+            result = subprocess.run(self._command(arguments), cwd=self._project, env=variables, check=False)
             if result.returncode:
                 raise LabError(
                     f"`pulumi {command}` of stack {self.name} failed (see above)", exit_code=result.returncode
@@ -115,7 +115,7 @@ class Stack:
     def _capture(self, *arguments: str) -> str:
         result = subprocess.run(
             self._command(arguments),
-            cwd=PROJECT,
+            cwd=self._project,
             env=environment(self.lab),
             capture_output=True,
             text=True,

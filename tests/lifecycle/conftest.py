@@ -85,8 +85,8 @@ class Driver:
             aws_secret_access_key="lab",
         )
 
-    def stack(self, name: str = "local", config: Path | None = None) -> Stack:
-        return Stack(self.lab, name, config)
+    def stack(self, name: str = "local", project: Path = PROJECT) -> Stack:
+        return Stack(self.lab, name, project)
 
 
 @pytest.fixture(scope="session")

@@ -138,7 +138,7 @@ def test_accelerated_nodes_offer_gpus_and_efa_and_are_tainted(driver: Driver, up
 
 
 def test_prometheus_scraped_the_trainers(driver: Driver, up: dict[str, Any]) -> None:
-    query = "count(trainer_loss)"
+    query = "count(shardyard_trainer_loss)"
     address = driver.kubectl(
         "get pods -A -l app.kubernetes.io/name=prometheus -o jsonpath='{.items[0].status.podIP}'"
     )

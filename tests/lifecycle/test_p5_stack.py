@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,14 +24,17 @@ WORKERS = 16
 
 @pytest.fixture(scope="module")
 def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The stack, up. Pulumi writes its encryption salt into the stack file, hence a copy."""
-    config = Path(shutil.copy(PROJECT / "stacks/Pulumi.p5.yaml", tmp_path_factory.mktemp("stacks")))
+    """The stack, up. Pulumi writes its encryption salt into the stack file, hence a copy of the project."""
+    project = tmp_path_factory.mktemp("project")
+    for entry in ("Pulumi.yaml", "__main__.py", "cluster", "workloads", "trainer"):
+        (project / entry).symlink_to(PROJECT / entry)
+    shutil.copytree(PROJECT / "stacks", project / "stacks")
     with lock.held(driver.lab, "the test of stack p5"):
         world.write_phase(driver.lab, "settled")
         world.start(driver.lab)
         images.push(driver.lab)
         _stand_in_for_the_base_image(driver)
-        stack = driver.stack("p5", config)
+        stack = driver.stack("p5", project)
         stack.init()
         stack.up()
         outputs = stack.outputs(secrets=True)

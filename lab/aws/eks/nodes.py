@@ -17,7 +17,8 @@ from lab.nodes.api import NodeSpec, Taint
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 KUBELET_TAG = "lab:kubelet"
-"""A node group tagged lab:kubelet=real gets nodes with a kubelet; the others are played."""
+"""A node group tagged lab:kubelet=real gets nodes with a kubelet, and so does one without accelerators unless it is tagged
+lab:kubelet=fake: operators and DNS must run. All other nodes are played."""
 
 MEMORY = {"p4de.24xlarge": "1146004920Ki", "p5.48xlarge": "2052371068Ki"}
 """Allocatable memory of EKS nodes that somebody looked at; other types' is computed."""
@@ -112,7 +113,7 @@ def node_spec(cluster: Cluster, group: Nodegroup, instance: Instance) -> NodeSpe
         pods=pods,
         resources=huge_pages(facts),
         devices={name: count for name, count in devices.items() if count},
-        real=group.tags.get(KUBELET_TAG) == "real",
+        real=group.tags.get(KUBELET_TAG, "fake" if facts.gpus else "real") == "real",
     )
 
 
