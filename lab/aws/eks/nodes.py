@@ -17,7 +17,7 @@ from lab.nodes.api import NodeSpec, Taint
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 KUBELET_TAG = "lab:kubelet"
-"""A node group tagged lab:kubelet=real gets nodes with a kubelet, and so does one without accelerators unless it is tagged
+"""A node group tagged lab:kubelet=real gets nodes with a kubelet, and so does one without accelerators unless tagged
 lab:kubelet=fake: operators and DNS must run. All other nodes are played."""
 
 MEMORY = {"p4de.24xlarge": "1146004920Ki", "p5.48xlarge": "2052371068Ki"}
