@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 
 from lab import registry
-from lab.nodes import programs
+from lab.nodes import firewall, programs
 from lab.settings import Lab
 
 FIRST_NODE = 10
@@ -53,11 +53,13 @@ def ensure(lab: Lab) -> None:
         )
     ip(lab, "address", "replace", f"{lab.gateway}/{lab.network.prefixlen}", "dev", lab.bridge)
     ip(lab, "link", "set", lab.bridge, "up")
+    firewall.allow(lab)
     registry.start(lab)
 
 
 def remove(lab: Lab) -> None:
     """Take this lab's bridge away, with its addresses and routes."""
+    firewall.revoke(lab)
     if read_alias(lab) == owner(lab):
         ip(lab, "link", "delete", lab.bridge)
 

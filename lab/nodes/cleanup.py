@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from lab import processes
-from lab.nodes import bridge, cgroups
+from lab.nodes import bridge, cgroups, firewall
 from lab.nodes.files import PREFIX
 from lab.nodes.programs import OWNER
 from lab.settings import Lab
@@ -29,6 +29,7 @@ def leftovers(lab: Lab) -> list[str]:
     found += [f"process {pid} of a node" for pid in _unrecorded(lab)]
     if bridge.read_alias(lab) == bridge.owner(lab):
         found.append(f"bridge {lab.bridge}")
+    found += [f"firewall rule in {chain} for {lab.bridge}" for chain in firewall.present(lab)]
     found += [f"control group {path}" for path in cgroups.existing(lab)]
     found += [f"mount {path}" for path in _mounts(lab)]
     if (lab.state / "clusters").exists():
