@@ -84,16 +84,7 @@ class Stack:
 
     def _change(self, command: str, *options: str) -> dict[str, int]:
         with self._events() as events:
-            arguments = [
-                command,
-                "--stack",
-                self.name,
-                *self._config,
-                "--yes",
-                "--event-log",
-                str(events),
-                *options,
-            ]
+            arguments = [command, "--stack", self.name, "--yes", "--event-log", str(events), *options]
             # the engine offers its event log only beside its debugging commands
             variables = {**environment(self.lab), "PULUMI_DEBUG_COMMANDS": "true"}
             result = subprocess.run(self._command(arguments), cwd=self._project, env=variables, check=False)
