@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from lab.providers.aws.convert import Problem
 from lab.providers.aws.table import Autoname, Resource
 from lab.providers.aws.validate import problems
-from lab.providers.aws.wire import UNKNOWN, Unknown, reveal
+from lab.providers.aws.wire import UNKNOWN, Unknown, reveal, secret_names
 
 
 def check(
@@ -28,7 +29,18 @@ def check(
     if resource.tags:
         inputs["tagsAll"] = merged_tags(inputs.get("tags"), default_tags)
     inputs["__defaults"] = defaults
-    return inputs, list(problems(resource, reveal(inputs)))
+    secrets = secret_names(inputs)
+    return inputs, [_without_value(each, secrets) for each in problems(resource, reveal(inputs))]
+
+
+def _without_value(problem: Problem, secrets: set[str]) -> Problem:
+    """Messages quote values; not those that are secret."""
+    root = re.split(r"[.\[]", problem.path)[0]
+    return (
+        Problem(problem.path, "isn't what AWS takes here (its value is secret)")
+        if root in secrets
+        else problem
+    )
 
 
 def merged_tags(tags: Any, defaults: Mapping[str, str]) -> Any:

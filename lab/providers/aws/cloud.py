@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -198,6 +199,17 @@ class Cloud:
         return (
             "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
         )
+
+    def verify_reachable(self) -> None:
+        """Raises ConfigurationError if nobody listens: botocore would try again for minutes."""
+        for url in sorted(set(self.settings.endpoints.values())):
+            parts = urlsplit(url)
+            try:
+                socket.create_connection((parts.hostname or "", parts.port or 80), timeout=10).close()
+            except OSError as error:
+                raise ConfigurationError(
+                    "endpoints", f"nothing answers at {url} ({error}): is the lab up? `make status` says"
+                ) from error
 
     def verify_account(self) -> None:
         """Raises ConfigurationError if allowedAccountIds doesn't name the account we are in."""

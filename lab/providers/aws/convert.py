@@ -47,13 +47,13 @@ def member(shape: Shape, wanted: str) -> str | None:
     return find(shape.members, wanted) if shape.type_name == "structure" else None
 
 
-def is_pairs(shape: Shape) -> bool:
-    """Whether a list shape is one of Key/Value structures: tags, mostly."""
-    return (
-        shape.type_name == "list"
-        and shape.member.type_name == "structure"
-        and {"Key", "Value"} >= set(shape.member.members) > {"Key"}
-    )
+def pair_names(shape: Shape) -> tuple[str, str] | None:
+    """The members of a list of pairs: Key and Value (tags), or Name and Value (dimensions)."""
+    if shape.type_name == "list" and shape.member.type_name == "structure":
+        for key in ("Key", "Name"):
+            if set(shape.member.members) == {key, "Value"}:
+                return key, "Value"
+    return None
 
 
 def to_api(shape: Shape, value: Any, names: Mapping[str, str], path: str, problems: list[Problem]) -> Any:
@@ -67,8 +67,9 @@ def to_api(shape: Shape, value: Any, names: Mapping[str, str], path: str, proble
             return value
         return _to_structure(shape, value, names, path, problems)
     if kind == "list":
-        if isinstance(value, Mapping) and is_pairs(shape):
-            return [{"Key": key, "Value": item} for key, item in value.items()]
+        pair = pair_names(shape)
+        if isinstance(value, Mapping) and pair:
+            return [{pair[0]: key, pair[1]: item} for key, item in value.items()]
         items = value if isinstance(value, list) else [value]
         return [
             to_api(shape.member, item, names, f"{path}[{index}]", problems)

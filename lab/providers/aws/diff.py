@@ -22,6 +22,13 @@ class Changes:
     details: dict[str, tuple[Kind, bool]] = field(default_factory=dict)
     delete_before_replace: bool = False
 
+    def replace_whole(self, reason: str) -> None:
+        """Replace it whatever has changed; `reason` stands among the properties."""
+        self.properties.append(reason)
+        self.replaces.append(reason)
+        self.details[reason] = ("UPDATE", True)
+        self.delete_before_replace = True
+
 
 def diff(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
     """Compare revealed inputs; defaults stand in for what's left out on either side."""

@@ -150,6 +150,25 @@ def _cluster(cloud: Cloud, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
+def _addon_version(cloud: Cloud, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The default version of an add-on for a Kubernetes version, or the newest one."""
+    name, kubernetes = arguments["addonName"], arguments["kubernetesVersion"]
+    found = cloud.client("eks").describe_addon_versions(addonName=name, kubernetesVersion=kubernetes)[
+        "addons"
+    ]
+    versions = found[0]["addonVersions"] if found else []
+    if not arguments.get("mostRecent"):
+        versions = [
+            each
+            for each in versions
+            if any(fit.get("defaultVersion") for fit in each.get("compatibilities", []))
+        ]
+    if not versions:
+        raise Failed(f"getAddonVersion: there is no version of {name} for Kubernetes {kubernetes}")
+    version = versions[0]["addonVersion"]
+    return {**arguments, "id": name, "version": version, "region": cloud.settings.region}
+
+
 FUNCTIONS: dict[str, Function] = {
     "aws:index/getCallerIdentity:getCallerIdentity": _caller_identity,
     "aws:index/getPartition:getPartition": _partition,
@@ -158,4 +177,5 @@ FUNCTIONS: dict[str, Function] = {
     "aws:index/getAvailabilityZone:getAvailabilityZone": _availability_zone,
     "aws:iam/getPolicyDocument:getPolicyDocument": _policy_document,
     "aws:eks/getCluster:getCluster": _cluster,
+    "aws:eks/getAddonVersion:getAddonVersion": _addon_version,
 }

@@ -29,6 +29,7 @@ from lab.providers.aws.lifecycle import Unfinished
 from lab.providers.aws.operation import Failed, Operation, error_text
 from lab.providers.aws.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from lab.providers.aws.resources import RESOURCES
+from lab.providers.aws.state import FAILED, inputs_of, state_of
 from lab.providers.aws.table import Resource
 
 Method = Callable[[Any, Any, grpc.ServicerContext], Any]
@@ -133,6 +134,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
         settings = Settings.parse(wire.reveal(wire.load(request.args)))
         cloud = Cloud(settings)
+        cloud.verify_reachable()
         cloud.verify_account()
         self._cloud = cloud
         return provider_pb2.ConfigureResponse(
@@ -163,6 +165,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         before = wire.reveal(wire.load(request.old_inputs))
         after = wire.reveal(wire.load(request.news))
         changes = diff(resource, before, after)
+        if wire.load(request.olds).get(FAILED):
+            changes.replace_whole(FAILED)
         response = provider_pb2.DiffResponse(
             changes=provider_pb2.DiffResponse.DIFF_SOME
             if changes.properties
@@ -205,8 +209,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         description = lifecycle.describe(operation)
         if description is None:
             return provider_pb2.ReadResponse(id="")
-        found = lifecycle.state_of(operation, description)
-        wanted = lifecycle.inputs_of(resource, wire.reveal(inputs), found)
+        found = state_of(operation, description)
+        wanted = inputs_of(resource, wire.reveal(inputs), found)
         return provider_pb2.ReadResponse(
             id=operation.id,
             properties=wire.dump(wire.conceal(found, secrets)),

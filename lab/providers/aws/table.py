@@ -157,6 +157,8 @@ class Resource:
     create: Create
     read: Read
     delete: Action | None
+    checked_by: str = ""
+    """The operation whose model inputs are checked against, where `create` is a function."""
     outputs: Sequence[Property] = ()
     steps: Sequence[Step] = ()
     extend: Callable[[Operation, Mapping[str, Any]], Mapping[str, Any]] | None = None

@@ -62,6 +62,8 @@ def _wrong(resource: Resource, prop: Property, value: Any) -> Iterator[Problem]:
 def _calls(resource: Resource, prop: Property) -> Iterator[Call]:
     if isinstance(resource.create, Call):
         yield resource.create
+    elif resource.checked_by:
+        yield Call(resource.checked_by)
     for step in resource.steps:
         if prop.name in step.properties and isinstance(step.action, Call):
             yield step.action

@@ -157,6 +157,7 @@ FLOW_LOG = Resource(
     ],
     outputs=[out("arn")],
     create=_create_log,
+    checked_by="CreateFlowLogs",
     read=Call("DescribeFlowLogs", {"FlowLogIds": ["{id}"]}, result="FlowLogs[0]"),
     delete=Call("DeleteFlowLogs", {"FlowLogIds": ["{id}"]}),
     extend=_log_properties,

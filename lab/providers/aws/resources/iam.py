@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from botocore.exceptions import ClientError
 
 from lab.providers.aws.operation import Operation, search
-from lab.providers.aws.table import Autoname, Call, Property, Resource, Step, Tags, inputs, out
+from lab.providers.aws.table import Autoname, Call, Property, Resource, Step, Tags, out
 
 _MISSING = ["NoSuchEntity"]
 _BUSY = ["DeleteConflict", "ConcurrentModification"]
@@ -139,8 +139,12 @@ ROLE_POLICY_ATTACHMENT = Resource(
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
     service="iam",
     id="",
-    inputs=inputs("role", "policyArn", replaces=True),
+    inputs=[
+        Property("role", api="RoleName", read="role", replaces=True),
+        Property("policyArn", replaces=True),
+    ],
     create=_attach,
+    checked_by="AttachRolePolicy",
     read=_read_attachment,
     delete=Call("DetachRolePolicy", {"RoleName": "{role}", "PolicyArn": "{policyArn}"}),
     missing=_MISSING,

@@ -81,16 +81,6 @@ LOG_GROUP = Resource(
 # Alarms
 
 
-def _dimensions(operation: Operation) -> Mapping[str, Any]:
-    """CloudWatch has Name/Value pairs where pulumi-aws has a map."""
-    given = operation.inputs.get("dimensions") or {}
-    return (
-        {"Dimensions": [{"Name": name, "Value": value} for name, value in sorted(given.items())]}
-        if given
-        else {}
-    )
-
-
 def _alarm_properties(operation: Operation, description: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"dimensions": {each["Name"]: each["Value"] for each in description.get("Dimensions", [])}}
 
@@ -109,16 +99,11 @@ _ALARM_INPUTS = [
 
 
 def _put_alarm(operation: Operation) -> str:
-    call = Call("PutMetricAlarm", more=_dimensions)
-    tags = operation.value("tagsAll") or {}
-    pairs = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
-    first = not operation.id
-    operation.created = operation.call(
-        call.operation,
-        **operation.parameters(call, [prop for prop in _ALARM_INPUTS if prop.name != "dimensions"]),
-        # Of an alarm that exists CloudWatch ignores them.
-        **({"Tags": pairs} if pairs and first else {}),
-    )
+    parameters = operation.parameters(Call("PutMetricAlarm"), _ALARM_INPUTS)
+    tags = [{"Key": key, "Value": value} for key, value in sorted((operation.value("tagsAll") or {}).items())]
+    if tags and not operation.id:  # of an alarm that exists CloudWatch ignores them
+        parameters["Tags"] = tags
+    operation.created = operation.call("PutMetricAlarm", **parameters)
     return str(operation.value("name"))
 
 
@@ -129,6 +114,7 @@ METRIC_ALARM = Resource(
     inputs=_ALARM_INPUTS,
     outputs=[out("arn", "AlarmArn")],
     create=_put_alarm,
+    checked_by="PutMetricAlarm",
     read=Call("DescribeAlarms", {"AlarmNames": ["{id}"]}, result="MetricAlarms[0]"),
     delete=Call("DeleteAlarms", {"AlarmNames": ["{id}"]}),
     steps=[Step([prop.name for prop in _ALARM_INPUTS[1:]], _put_alarm, on_create=False)],
@@ -196,6 +182,7 @@ TOPIC = Resource(
     ],
     outputs=[out("arn", "TopicArn"), out("owner", "Owner")],
     create=_create_topic,
+    checked_by="CreateTopic",
     read=Call("GetTopicAttributes", {"TopicArn": "{id}"}, result="Attributes"),
     delete=Call("DeleteTopic", {"TopicArn": "{id}"}),
     steps=[Step([*_ATTRIBUTES], _set_attributes, on_create=False)],

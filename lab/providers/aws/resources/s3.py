@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lab.providers.aws.cloud import model
-from lab.providers.aws.convert import from_api, to_api
-from lab.providers.aws.operation import Operation, search
-from lab.providers.aws.table import Autoname, Call, Property, Resource, Step, Tags, inputs, out
+from lab.providers.aws.operation import Operation
+from lab.providers.aws.table import Autoname, Call, Property, Resource, Step, Tags, out
 
 _MISSING = ["NoSuchBucket", "404", "NotFound"]
 
@@ -46,7 +44,6 @@ def _read_bucket(operation: Operation) -> Mapping[str, Any]:
 def _bucket_properties(operation: Operation, description: Mapping[str, Any]) -> Mapping[str, Any]:
     name, region = operation.id, operation.region
     return {
-        "bucket": name,
         "arn": f"arn:{operation.cloud.partition}:s3:::{name}",
         "bucketDomainName": f"{name}.s3.amazonaws.com",
         "bucketRegionalDomainName": f"{name}.s3.{region}.amazonaws.com",
@@ -97,47 +94,29 @@ BUCKET = Resource(
 )
 
 
-# A bucket's configuration: each part is put as a whole and is the bucket's own id.
-
-
 def _part(
     kind: str,
     put: str,
     get: str,
     delete: str | Callable[[Operation], Any],
-    properties: list[Property],
-    body: Callable[[Operation], Mapping[str, Any]],
-    read: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-    missing: list[str],
+    properties: Sequence[Property],
+    missing: Sequence[str] = (),
 ) -> Resource:
-    def send(operation: Operation) -> str:
-        operation.created = operation.call(put, Bucket=operation.value("bucket"), **body(operation))
-        return str(operation.value("bucket"))
-
-    def look(operation: Operation) -> Mapping[str, Any]:
-        return {"bucket": operation.id, **read(operation.call(get, Bucket=operation.id))}
-
-    names = [prop.name for prop in properties]
+    """A part of a bucket's configuration. It is put as a whole, and the bucket's name is its id."""
     return Resource(
         f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}",
         service="s3",
         id="{bucket}",
         inputs=[Property("bucket", replaces=True), *properties],
-        create=send,
-        read=look,
+        create=Call(put),
+        read=Call(get, {"Bucket": "{id}"}),
         delete=Call(delete, {"Bucket": "{id}"}) if isinstance(delete, str) else delete,
-        steps=[Step(names, send, on_create=False)],
+        steps=[Step([prop.name for prop in properties], Call(put, {"Bucket": "{id}"}), on_create=False)],
+        extend=lambda operation, description: {"bucket": operation.id},
         missing=[*_MISSING, *missing],
+        # A bucket takes a moment to be known, and one change of it at a time.
         eventual=["NoSuchBucket", "OperationAborted"],
     )
-
-
-def _versioning(operation: Operation) -> Mapping[str, Any]:
-    wanted = operation.inputs["versioningConfiguration"]
-    settings = {"Status": wanted["status"]}
-    if wanted.get("mfaDelete"):
-        settings["MFADelete"] = wanted["mfaDelete"]
-    return {"VersioningConfiguration": settings}
 
 
 def _stop_versioning(operation: Operation) -> None:
@@ -147,73 +126,7 @@ def _stop_versioning(operation: Operation) -> None:
     )
 
 
-def _encryption(operation: Operation) -> Mapping[str, Any]:
-    rules = []
-    for rule in operation.inputs["rules"]:
-        by_default = rule.get("applyServerSideEncryptionByDefault")
-        sent: dict[str, Any] = {}
-        if by_default:
-            sent["ApplyServerSideEncryptionByDefault"] = {
-                key: value
-                for key, value in (
-                    ("SSEAlgorithm", by_default["sseAlgorithm"]),
-                    ("KMSMasterKeyID", by_default.get("kmsMasterKeyId")),
-                )
-                if value
-            }
-        if rule.get("bucketKeyEnabled") is not None:
-            sent["BucketKeyEnabled"] = bool(rule["bucketKeyEnabled"])
-        rules.append(sent)
-    return {"ServerSideEncryptionConfiguration": {"Rules": rules}}
-
-
-def _read_encryption(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    rules = []
-    for rule in search("ServerSideEncryptionConfiguration.Rules", answer) or []:
-        found = rule.get("ApplyServerSideEncryptionByDefault") or {}
-        by_default = {
-            "sseAlgorithm": found.get("SSEAlgorithm"),
-            "kmsMasterKeyId": found.get("KMSMasterKeyID"),
-        }
-        rules.append(
-            {
-                "applyServerSideEncryptionByDefault": {k: v for k, v in by_default.items() if v},
-                "bucketKeyEnabled": rule.get("BucketKeyEnabled", False),
-            }
-        )
-    return {"rules": rules}
-
-
-def _lifecycle(operation: Operation) -> Mapping[str, Any]:
-    """The rules by botocore's model; only filters of several conditions and plural names differ."""
-    shape = model("s3").operation_model("PutBucketLifecycleConfiguration").input_shape
-    rules_shape = shape.members["LifecycleConfiguration"].members["Rules"]
-    names = {"id": "ID", "noncurrentVersionTransitions": "NoncurrentVersionTransitions"}
-    rules = to_api(rules_shape, operation.inputs["rules"], names, "rules", [])
-    for rule in rules:
-        rule.setdefault("Filter", {"Prefix": ""})
-    return {"LifecycleConfiguration": {"Rules": rules}}
-
-
-def _read_lifecycle(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    rules = from_api(answer["Rules"])
-    for rule in rules:
-        expiration = rule.get("expiration")
-        if expiration and not expiration.get("expiredObjectDeleteMarker"):
-            expiration.pop("expiredObjectDeleteMarker", None)
-    return {"rules": rules}
-
-
 _BLOCKS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
-
-
-def _public_access(operation: Operation) -> Mapping[str, Any]:
-    return {
-        "PublicAccessBlockConfiguration": {
-            name[0].upper() + name[1:]: bool(operation.inputs.get(name)) for name in _BLOCKS
-        }
-    }
-
 
 RESOURCES = [
     BUCKET,
@@ -222,24 +135,20 @@ RESOURCES = [
         "PutBucketVersioning",
         "GetBucketVersioning",
         _stop_versioning,
-        [Property("versioningConfiguration"), Property("mfa", local=True)],
-        _versioning,
-        lambda answer: {
-            "versioningConfiguration": {
-                "status": answer.get("Status", "Disabled"),
-                "mfaDelete": answer.get("MFADelete", ""),
-            }
-        },
-        [],
+        [Property("versioningConfiguration", read="{status: Status, mfaDelete: MFADelete}")],
     ),
     _part(
         "BucketServerSideEncryptionConfiguration",
         "PutBucketEncryption",
         "GetBucketEncryption",
         "DeleteBucketEncryption",
-        [Property("rules")],
-        _encryption,
-        _read_encryption,
+        [
+            Property(
+                "rules",
+                api="ServerSideEncryptionConfiguration.Rules",
+                names={"kmsMasterKeyId": "KMSMasterKeyID"},
+            )
+        ],
         ["ServerSideEncryptionConfigurationNotFoundError"],
     ),
     _part(
@@ -247,9 +156,7 @@ RESOURCES = [
         "PutBucketLifecycleConfiguration",
         "GetBucketLifecycleConfiguration",
         "DeleteBucketLifecycle",
-        [Property("rules"), Property("transitionDefaultMinimumObjectSize", local=True)],
-        _lifecycle,
-        _read_lifecycle,
+        [Property("rules", api="LifecycleConfiguration.Rules", read="Rules")],
         ["NoSuchLifecycleConfiguration"],
     ),
     _part(
@@ -257,9 +164,10 @@ RESOURCES = [
         "PutPublicAccessBlock",
         "GetPublicAccessBlock",
         "DeletePublicAccessBlock",
-        [*inputs(*_BLOCKS, default=False), Property("skipDestroy", local=True)],
-        _public_access,
-        lambda answer: answer["PublicAccessBlockConfiguration"],
+        [
+            Property(name, api=f"PublicAccessBlockConfiguration.{name[0].upper()}{name[1:]}", default=False)
+            for name in _BLOCKS
+        ],
         ["NoSuchPublicAccessBlockConfiguration"],
     ),
     _part(
@@ -268,8 +176,6 @@ RESOURCES = [
         "GetBucketPolicy",
         "DeleteBucketPolicy",
         [Property("policy", json=True)],
-        lambda operation: {"Policy": operation.inputs["policy"]},
-        lambda answer: {"policy": answer["Policy"]},
         ["NoSuchBucketPolicy"],
     ),
     _part(
@@ -277,13 +183,7 @@ RESOURCES = [
         "PutBucketOwnershipControls",
         "GetBucketOwnershipControls",
         "DeleteBucketOwnershipControls",
-        [Property("rule")],
-        lambda operation: {
-            "OwnershipControls": {"Rules": [{"ObjectOwnership": operation.inputs["rule"]["objectOwnership"]}]}
-        },
-        lambda answer: {
-            "rule": {"objectOwnership": search("OwnershipControls.Rules[0].ObjectOwnership", answer)}
-        },
+        [Property("rule", api="OwnershipControls.Rules", single=True)],
         ["OwnershipControlsNotFoundError"],
     ),
 ]

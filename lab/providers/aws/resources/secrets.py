@@ -73,6 +73,7 @@ SECRET_VERSION = Resource(
     ],
     outputs=[out("arn", "ARN"), out("secretArn", "ARN"), out("versionId"), out("versionStages")],
     create=_put,
+    checked_by="PutSecretValue",
     read=_read_version,
     delete=_forget,
     missing=["ResourceNotFoundException", "InvalidRequestException"],
