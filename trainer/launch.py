@@ -44,6 +44,9 @@ def main(arguments: list[str]) -> int:
         return first.exitcode if first.exitcode > 0 else 128 - first.exitcode
     except SignalException as signal:
         return 128 + int(signal.sigval)
+    except Exception as error:  # of torchrun itself: the node with the rendezvous is gone, peers did not come
+        print(f"trainer: torchrun failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return exits.RETRY
     return exits.FINISHED
 
 
