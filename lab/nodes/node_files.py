@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from lab import bootstrap
 from lab.nodes import bridge, programs
 from lab.nodes.api import NodeSpec
 from lab.nodes.control_plane import ControlPlane
@@ -70,7 +71,8 @@ class NodeFiles:
         self._write_registry()
         self._write_kubelet(cgroup)
         self._write_kube_proxy()
-        offers = devices(self.plane.files.lab.cache, self.spec)
+        packages = bootstrap.trainer_folder(self.plane.files.lab, bootstrap.PROJECT, bootstrap.PODS)
+        offers = devices(packages, self.spec)
         (self.folder / "kubelet/device-plugins/shardyard-devices.json").write_text(
             json.dumps(offers, indent=2)
         )
@@ -240,16 +242,16 @@ disabled_plugins = [
         return self.plane.files.kubeconfig(self.user)
 
 
-def devices(cache: Path, spec: NodeSpec) -> dict[str, Any]:
+def devices(packages: Path, spec: NodeSpec) -> dict[str, Any]:
     """What the node's device plugins offer, by resource.
 
     A GPU brings the trainer's Python packages with it, as the NVIDIA runtime brings the driver: 5 GB that then
-    are in no image. The newest set of them is taken.
+    are in no image. `packages` is the folder that this checkout's trainer/requirements.txt was installed into; where it
+    doesn't exist yet (a test of nodes alone), nothing is mounted.
     """
     offers: dict[str, Any] = {
         name: {"count": count, "mounts": [], "env": {}} for name, count in spec.devices.items()
     }
-    sets = sorted((cache / "python").glob("trainer-*"), key=lambda folder: folder.stat().st_mtime)
-    if sets and "nvidia.com/gpu" in offers:
-        offers["nvidia.com/gpu"]["mounts"] = [{"host": str(sets[-1]), "container": PYTHON_IN_POD}]
+    if packages.exists() and "nvidia.com/gpu" in offers:
+        offers["nvidia.com/gpu"]["mounts"] = [{"host": str(packages), "container": PYTHON_IN_POD}]
     return offers

@@ -182,12 +182,12 @@ def _as_role(driver: Driver, cluster: str, role: str, command: str) -> subproces
     token = (
         f"$(aws eks get-token --cluster-name {cluster} --role-arn {role} --query status.token --output text)"
     )
-    server = "$(kubectl config view --raw -o jsonpath='{.clusters[0].cluster.server}')"
-    authority = "<(kubectl config view --raw -o jsonpath='{.clusters[0].cluster.certificate-authority-data}' | base64 -d)"
+    field = "kubectl config view --raw -o jsonpath='{.clusters[0].cluster.%s}'"
+    authority = driver.lab.state / "ca.pem"
     return driver.shell(
-        f"cat {authority} > $HOME/.shardyard-ca && kubectl --kubeconfig /dev/null --server {server} "
-        f"--certificate-authority $HOME/.shardyard-ca --token {token} {command}; status=$?; "
-        "rm -f $HOME/.shardyard-ca; exit $status"
+        f"set -e; {field % 'certificate-authority-data'} | base64 -d > {authority}; "
+        f"kubectl --kubeconfig /dev/null --server $({field % 'server'}) "
+        f"--certificate-authority {authority} --token {token} {command}"
     )
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lab import processes
 from lab.nodes import bridge, cgroups, cleanup, programs
 from lab.nodes.files import ClusterFiles
 from lab.nodes.node_files import PYTHON_IN_POD, devices
 from lab.nodes.real_node import check_folders
 from lab.settings import Lab
-from tests.lab.nodes.support import GPU, P5, spec
+from tests.lab.nodes.support import GPU, P5, eventually, spec
 
 LAB = Lab("test", Path("/cache"), Path("/state"))
 
@@ -37,14 +38,13 @@ def test_every_node_has_addresses_of_its_own() -> None:
     assert all(len(bridge.link_name(n)) <= 15 for n in numbers), "the kernel's limit (IFNAMSIZ)"
 
 
-def test_a_gpu_brings_the_newest_python_with_it(tmp_path: Path) -> None:
-    for name in ("trainer-old", "trainer-new", "provider-newer"):
-        (tmp_path / "python" / name).mkdir(parents=True)
+def test_a_gpu_brings_the_trainers_packages_with_it(tmp_path: Path) -> None:
     offers = devices(tmp_path, spec(1, devices=P5))
-    mount = {"host": str(tmp_path / "python/trainer-new"), "container": PYTHON_IN_POD}
+    mount = {"host": str(tmp_path), "container": PYTHON_IN_POD}
     assert offers[GPU] == {"count": 8, "mounts": [mount], "env": {}}
     assert offers["vpc.amazonaws.com/efa"] == {"count": 32, "mounts": [], "env": {}}
     assert devices(tmp_path, spec(1)) == {}
+    assert devices(tmp_path / "absent", spec(1, devices=P5))[GPU]["mounts"] == []
 
 
 @pytest.mark.parametrize("hidden", ["/run/lab", "/var/lib/shardyard", "/var/log/x"])
@@ -63,6 +63,20 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="kubelet is neither in /cache/bin"):
         programs.find(LAB, "kubelet")
+
+
+def test_no_proxy_gets_in_between(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    lab = Lab("test", tmp_path / "cache", tmp_path / "state")
+    program = programs.spawn(lab, "one", ["sh", "-c", "env > env; sleep 60"], tmp_path)
+    try:
+        eventually(lambda: (tmp_path / "env").exists() and "HOME=" in (tmp_path / "env").read_text(), 10)
+        found = dict(line.partition("=")[::2] for line in (tmp_path / "env").read_text().splitlines())
+        assert found["HTTPS_PROXY"] == found["http_proxy"] == ""
+        assert found[programs.OWNER] == str(lab.state)
+    finally:
+        processes.stop(program, grace=1)
 
 
 @pytest.fixture
