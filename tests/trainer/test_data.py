@@ -27,7 +27,7 @@ def test_tokens_are_the_bytes_of_the_text(prepared: tuple[Path, shards.Index]) -
         expected: list[int] = []
         for document in sources.documents("python-documentation"):
             if document.held_out(0.05) == held_out:
-                expected += [byte + 3 for byte in document.text.encode()] + [1]
+                expected += [byte + 3 for byte in document.parts[0].text.encode()] + [1]
         stream = shards.Stream(folder, index, split)
         assert len(stream) == index.splits[split].tokens == len(expected)
         assert stream.read(0, len(stream)).tolist() == expected
@@ -44,6 +44,11 @@ def test_workers_change_nothing_and_a_second_run_does_nothing(
     next(iter(times)).unlink()
     next(iter(tmp_path.glob("held-out-*.json"))).unlink()  # as if killed before this unit was noted
     assert prepare.prepare("python-documentation", "byt5", 0.05, tmp_path, size=50_000) == index
+    again = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.tokens")}
+    assert len(again) == len(times), "what was missing is there again"
+    assert sum(again[path] == time for path, time in times.items()) == len(times) - 2, (
+        "and nothing else was done"
+    )
 
 
 def test_entropy_of_known_distributions() -> None:
@@ -66,7 +71,12 @@ def test_folders_of_text_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "zwei"}\n\n{"text": "drei"}\n')
     with gzip.open(tmp_path / "c.jsonl.gz", "wt") as file:
         file.write(json.dumps({"text": "vier"}) + "\n")
-    assert [document.text for document in sources.documents(tmp_path)] == ["eins", "zwei", "drei", "vier"]
+    assert [document.parts[0].text for document in sources.documents(tmp_path)] == [
+        "eins",
+        "zwei",
+        "drei",
+        "vier",
+    ]
     (tmp_path / "d.jsonl").write_text('{"words": 1}\n')
     with pytest.raises(exits.Failure, match=r"d.jsonl:1"):
         list(sources.documents(tmp_path))
@@ -92,3 +102,84 @@ def test_shares_hold_every_window_once(
     assert len(passes) == 1, "every process must make the same number of passes"
     expected = [stream.read(window * length, length + 1).tolist() for window in windows]
     assert sorted(rows) == sorted((tokens[:-1], tokens[1:]) for tokens in expected)
+
+
+def lines(folder: Path, *objects: object) -> Path:
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, objects)))
+    return folder
+
+
+def test_only_answers_count(tmp_path: Path) -> None:
+    source = lines(tmp_path, {"prompt": "2+2=", "answer": "four"}, {"text": "plain"})
+    folder = tmp_path / "prepared"
+    index = prepare.prepare(source, "byt5", 0.0, folder)
+    stream = shards.Stream(folder, index, prepare.TRAIN)
+    text = "2+2=four\x00plain\x00"  # a zero stands for the end token
+    assert [
+        max(0, number - 3) if number != 1 else 0 for number in stream.read(0, len(stream)).tolist()
+    ] == list(text.encode())
+    assert stream.counted(0, len(stream)).tolist() == [False] * 4 + [True] * (len(text) - 4)
+    for start in range(len(stream)):
+        count = len(stream) - start
+        assert stream.counted(start, count).tolist() == stream.counted(0, len(stream)).tolist()[start:]
+
+    (micro,) = batches.Batches(stream, 6, rank=0, world=1, micro=1).share([0])
+    assert micro.inputs.tolist() == [[ord(one) + 3 for one in "2+2=fo"]]
+    assert micro.targets.tolist() == [[batches.IGNORED] * 3 + [ord(one) + 3 for one in "fou"]]
+    assert micro.counted == 3
+
+
+def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = {
+        token: number for number, token in enumerate(["<end>", *sorted(pre_tokenizers.ByteLevel.alphabet())])
+    }
+    plain = Tokenizer(models.BPE(alphabet, []))
+    plain.pre_tokenizer, plain.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<end>")
+    tokenizer.chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    (tmp_path / "texts").mkdir()
+    said = [
+        ("system", "s"),
+        ("user", "hi"),
+        ("assistant", "hello"),
+        ("user", "bye"),
+        ("assistant", "see you"),
+    ]
+    source = lines(tmp_path / "texts", {"messages": [{"role": role, "content": text} for role, text in said]})
+    index = prepare.prepare(source, str(tmp_path / "tokenizer"), 0.0, tmp_path / "prepared")
+    stream = shards.Stream(tmp_path / "prepared", index, prepare.TRAIN)
+    numbers, counted = stream.read(0, len(stream)), stream.counted(0, len(stream))
+    assert (
+        tokenizer.decode(numbers)
+        == "[system]s\n[user]hi\n[assistant]hello\n[user]bye\n[assistant]see you\n<end>"
+    )
+    assert tokenizer.decode(numbers[counted]) == "hello\nsee you\n<end>"
+
+    with pytest.raises(exits.Failure, match="byt5: has no chat template"):
+        prepare.prepare(source, "byt5", 0.0, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"words": 1},
+        {"text": 5},
+        {"prompt": "no answer"},
+        {"messages": []},
+        {"messages": [{"role": "user"}]},
+        "text",
+        3,
+    ],
+)
+def test_lines_that_are_none_of_the_three_kinds(tmp_path: Path, line: object) -> None:
+    with pytest.raises(
+        exits.Failure, match=r"data.jsonl:1: expected a text, a prompt and an answer, or messages"
+    ):
+        list(sources.documents(lines(tmp_path, line)))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.trainer import jobs
 from tests.trainer.conftest import Group, Outcome
+from trainer.data import sources
 
 pytestmark = pytest.mark.processes
 
@@ -44,28 +45,38 @@ FOUR: dict[str, dict[str, Any]] = {
 CASES = [*TWO, *FOUR]
 
 
-@pytest.fixture(scope="session")
-def outcomes(group: Group) -> dict[str, Outcome]:
-    return group(2, TWO) | group(4, FOUR)
+@pytest.fixture(scope="module")
+def outcomes(group: Group, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    texts = tmp_path_factory.mktemp("texts")
+    with (texts / "questions.jsonl").open("w") as file:
+        for document in sources.documents("python-documentation"):
+            for number, text in enumerate(document.parts[0].text.split("\n\n"), start=1):
+                cut = len(text) * (number % 7) // 7  # from none to nearly all of it is the question
+                file.write(json.dumps({"prompt": text[:cut], "answer": text[cut:]}) + "\n")
+    answers = {"answers": {"data": {"source": str(texts)}, "batch": {"micro": 1}}}
+    return group(2, TWO | answers) | group(4, FOUR)
 
 
-@pytest.fixture(scope="session")
-def references(outcomes: dict[str, Outcome]) -> dict[bool, Any]:
-    """By whether the embeddings are tied."""
+@pytest.fixture(scope="module")
+def references(outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    """By the case that has one of its own; the others share that of "full"."""
     from tests.trainer import reference
 
-    data = outcomes["full"].output / "data"
     return {
-        tied: reference.train(jobs.job(data, model={"tied_embeddings": tied}), data) for tied in (False, True)
+        name: reference.train(
+            jobs.job(outcomes[name].output, model={"tied_embeddings": name == "tied"}),
+            outcomes[name].output / "data",
+        )
+        for name in ("full", "tied", "answers")
     }
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("bfloat16")])
+@pytest.mark.parametrize("name", [name for name in [*CASES, "answers"] if not name.startswith("bfloat16")])
 def test_float32_equals_the_plain_training(
-    name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]
+    name: str, outcomes: dict[str, Outcome], references: dict[str, Any]
 ) -> None:
-    outcome, plain = outcomes[name], references[name == "tied"]
-    assert outcome.status == 0
+    outcome, plain = outcomes[name], references.get(name, references["full"])
+    assert outcome.status == 0, outcome.message
     assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
     assert outcome.norms == pytest.approx(plain.norms, rel=10 * FLOAT32_BOUND)
     weights = outcome.weights(12)
@@ -76,9 +87,9 @@ def test_float32_equals_the_plain_training(
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("bfloat16")])
 def test_bfloat16_stays_near_float32(
-    name: str, outcomes: dict[str, Outcome], references: dict[bool, Any]
+    name: str, outcomes: dict[str, Outcome], references: dict[str, Any]
 ) -> None:
-    outcome, plain = outcomes[name], references[False]
+    outcome, plain = outcomes[name], references["full"]
     assert outcome.status == 0
     assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
     assert outcome.losses != pytest.approx(plain.losses, rel=FLOAT32_BOUND), "bfloat16 was not used at all"
@@ -87,7 +98,7 @@ def test_bfloat16_stays_near_float32(
     )
 
 
-def test_the_loss_falls(references: dict[bool, Any]) -> None:
+def test_the_loss_falls(references: dict[str, Any]) -> None:
     """Equality of curves says nothing if nothing is learnt."""
-    losses = references[False].losses
+    losses = references["full"].losses
     assert losses[-1] < losses[0] - 1.0

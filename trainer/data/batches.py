@@ -60,8 +60,10 @@ class Batches:
         inputs = np.zeros((passes * self._micro, self._sequence), dtype=np.int64)
         targets = np.full_like(inputs, IGNORED)
         for row, window in enumerate(mine):
-            tokens = self._stream.read(window * self._sequence, self._sequence + 1)
-            inputs[row], targets[row] = tokens[:-1], tokens[1:]
+            start = window * self._sequence
+            tokens = self._stream.read(start, self._sequence + 1)
+            counted = self._stream.counted(start + 1, self._sequence)
+            inputs[row], targets[row] = tokens[:-1], np.where(counted, tokens[1:], IGNORED)
         return [
             Micro(
                 torch.from_numpy(inputs[first : first + self._micro]),

@@ -13,8 +13,9 @@ import argparse
 import hashlib
 import json
 import sys
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +26,7 @@ from trainer import exits
 from trainer.data import shards, sources, tokenizers
 from trainer.files import write_atomically
 
+Source = Literal["python-documentation"] | Path
 TRAIN, HELD_OUT = "train", "held-out"
 UNIT_CHARACTERS = 64 << 20
 """Text that goes into one shard: big enough for few files, small enough to spread over many workers."""
@@ -36,57 +38,75 @@ class Unit:
 
     split: str
     number: int
-    texts: tuple[str, ...]
+    documents: tuple[sources.Document, ...]
 
     @property
     def file(self) -> str:
         return f"{self.split}-{self.number:05d}.tokens"
 
+    def digest(self, tokenizer: str) -> str:
+        """Of everything that the shard depends on."""
+        return hashlib.sha256(repr((tokenizer, self.documents)).encode()).hexdigest()
 
-def units(source: Literal["python-documentation"] | Path, held_out: float, size: int) -> Iterator[Unit]:
+
+def units(source: Source, held_out: float, size: int) -> Iterator[Unit]:
     """Cut a source into units of about `size` characters, split by split."""
-    waiting: dict[str, list[str]] = {TRAIN: [], HELD_OUT: []}
-    numbers = dict.fromkeys(waiting, 0)
+    waiting: dict[str, list[sources.Document]] = {TRAIN: [], HELD_OUT: []}
+    sizes, numbers = dict.fromkeys(waiting, 0), dict.fromkeys(waiting, 0)
     for document in sources.documents(source):
         split = HELD_OUT if document.held_out(held_out) else TRAIN
-        waiting[split].append(document.text)
-        if sum(map(len, waiting[split])) >= size:
+        waiting[split].append(document)
+        sizes[split] += document.size
+        if sizes[split] >= size:
             yield Unit(split, numbers[split], tuple(waiting[split]))
             numbers[split] += 1
-            waiting[split] = []
-    for split, texts in waiting.items():
-        if texts:
-            yield Unit(split, numbers[split], tuple(texts))
+            waiting[split], sizes[split] = [], 0
+    for split, rest in waiting.items():
+        if rest:
+            yield Unit(split, numbers[split], tuple(rest))
 
 
 def tokenise(unit: Unit, tokenizer_name: str, folder: Path) -> dict[str, Any]:
     """Write one shard and a note beside it; returns the note. Done already: returns the note that is there."""
-    digest = hashlib.sha256("\0".join((tokenizer_name, *unit.texts)).encode()).hexdigest()
+    digest = unit.digest(tokenizer_name)
     note_path = folder / f"{unit.file}.json"
-    if note_path.exists():
-        note: dict[str, Any] = json.loads(note_path.read_text())
-        if note["input"] == digest:
-            return note
+    if note := _done(note_path, digest):
+        return note
     tokenizer = tokenizers.load(tokenizer_name)
-    numbers: list[int] = []
-    for text in unit.texts:
-        numbers += tokenizer.encode(text)
-        numbers.append(tokenizer.end)
-    tokens = np.array(numbers, dtype=shards.dtype_for(tokenizer.vocabulary))
-    shard = shards.write_shard(folder, unit.file, tokens)
+    dtype = shards.dtype_for(tokenizer.vocabulary)
+    pieces, counted = [], []
+    for document in unit.documents:
+        numbers, counts = tokenizer.document(document.parts)
+        pieces.append(np.array(numbers, dtype=dtype))
+        counted.append(np.array(counts, dtype=np.bool_))
+    tokens = np.concatenate(pieces)
+    shard = shards.write_shard(folder, unit.file, tokens, np.concatenate(counted))
     note = {
         "input": digest,
         "vocabulary": tokenizer.vocabulary,
-        "documents": len(unit.texts),
+        "documents": len(unit.documents),
         "counts": np.bincount(tokens, minlength=tokenizer.vocabulary).tolist(),
         "shard": asdict(shard),
     }
-    write_atomically(note_path, json.dumps(note))
+    write_atomically(note_path, json.dumps(note))  # last: without it the shard is made again
     return note
 
 
+def _done(note_path: Path, digest: str) -> dict[str, Any] | None:
+    """The note of an earlier run, if it is of the same input and its files are still there."""
+    if not note_path.exists():
+        return None
+    note: dict[str, Any] = json.loads(note_path.read_text())
+    files = [name for name in (note["shard"]["file"], note["shard"]["counted"]) if name]
+    return (
+        note
+        if note["input"] == digest and all((note_path.parent / name).exists() for name in files)
+        else None
+    )
+
+
 def prepare(
-    source: Literal["python-documentation"] | Path,
+    source: Source,
     tokenizer: str,
     held_out: float,
     folder: Path,
@@ -99,8 +119,7 @@ def prepare(
     if workers == 1:
         done = [(unit.split, tokenise(unit, tokenizer, folder)) for unit in units(source, held_out, size)]
     else:
-        with ProcessPoolExecutor(workers) as pool:
-            done = _in_pool(pool, source, tokenizer, held_out, folder, size)
+        done = _in_pool(workers, source, tokenizer, held_out, folder, size)
     splits = {}
     for split in (TRAIN, HELD_OUT):
         notes = [note for name, note in done if name == split]
@@ -120,17 +139,19 @@ def prepare(
 
 
 def _in_pool(
-    pool: Executor,
-    source: Literal["python-documentation"] | Path,
-    tokenizer: str,
-    held_out: float,
-    folder: Path,
-    size: int,
+    workers: int, source: Source, tokenizer: str, held_out: float, folder: Path, size: int
 ) -> list[tuple[str, dict[str, Any]]]:
-    futures = [
-        (unit.split, pool.submit(tokenise, unit, tokenizer, folder)) for unit in units(source, held_out, size)
-    ]
-    return [(split, future.result()) for split, future in futures]
+    """Only a few units are read ahead of the workers, so a source may be larger than memory."""
+    done: list[tuple[str, dict[str, Any]]] = []
+    ahead: deque[tuple[str, Future[dict[str, Any]]]] = deque()
+    with ProcessPoolExecutor(workers) as pool:
+        for unit in units(source, held_out, size):
+            ahead.append((unit.split, pool.submit(tokenise, unit, tokenizer, folder)))
+            if len(ahead) > 2 * workers:
+                split, future = ahead.popleft()
+                done.append((split, future.result()))
+        done += [(split, future.result()) for split, future in ahead]
+    return done
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
     index.json          format, tokenizer, vocabulary, dtype, and for each split its shards with sizes and checksums
     train-00000.tokens  documents one after the other, each followed by the end token
+    train-00000.counted one bit for each token, set where the loss is taken; only where that isn't everywhere
 
 The index is written last and renamed into place, so a folder either has all of it or is not prepared.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class Shard:
     file: str
     tokens: int
     sha256: str
+    counted: str | None = None
+    """File of bits, one for each token: whether the loss is taken on it. None: on every one."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,14 @@ def dtype_for(vocabulary: int) -> str:
     return "<u2" if vocabulary <= 1 << 16 else "<u4"
 
 
-def write_shard(folder: Path, file: str, tokens: Tokens) -> Shard:
+def write_shard(folder: Path, file: str, tokens: Tokens, counted: npt.NDArray[np.bool_]) -> Shard:
     data = tokens.tobytes()
+    bits = None
+    if not counted.all():
+        bits = Path(file).with_suffix(".counted").name
+        write_atomically(folder / bits, np.packbits(counted).tobytes())
     write_atomically(folder / file, data)
-    return Shard(file, len(tokens), hashlib.sha256(data).hexdigest())
+    return Shard(file, len(tokens), hashlib.sha256(data).hexdigest(), bits)
 
 
 def entropy(counts: Iterable[int]) -> float:
@@ -100,16 +107,12 @@ class Stream:
     def __init__(self, folder: Path, index: Index, split: str) -> None:
         shards = index.splits[split].shards
         self._maps: list[Tokens] = []
+        self._bits: list[npt.NDArray[np.uint8] | None] = []
         self._starts = [0]
         for shard in shards:
-            path = folder / shard.file
-            expected = shard.tokens * np.dtype(index.dtype).itemsize
-            size = path.stat().st_size if path.exists() else -1
-            if size != expected:
-                raise exits.Failure(
-                    f"{path}: {size} bytes, its index says {expected}; prepare the data again", exits.CONFIG
-                )
-            self._maps.append(np.memmap(path, dtype=index.dtype, mode="r"))
+            self._maps.append(_mapped(folder / shard.file, index.dtype, shard.tokens))
+            bits = folder / shard.counted if shard.counted else None
+            self._bits.append(_mapped(bits, "u1", -(-shard.tokens // 8)) if bits else None)
             self._starts.append(self._starts[-1] + shard.tokens)
 
     def __len__(self) -> int:
@@ -118,12 +121,38 @@ class Stream:
     def read(self, start: int, count: int) -> npt.NDArray[np.int64]:
         """`count` tokens from position `start` on, across shard borders."""
         out = np.empty(count, dtype=np.int64)
-        shard = int(np.searchsorted(self._starts, start, side="right")) - 1
-        filled = 0
-        while filled < count:
-            offset = start + filled - self._starts[shard]
-            piece = self._maps[shard][offset : offset + count - filled]
-            out[filled : filled + len(piece)] = piece
-            filled += len(piece)
-            shard += 1
+        for shard, first, last, place in self._spans(start, count):
+            out[place : place + last - first] = self._maps[shard][first:last]
         return out
+
+    def counted(self, start: int, count: int) -> npt.NDArray[np.bool_]:
+        """For the same tokens, whether the loss is taken on each."""
+        out = np.ones(count, dtype=np.bool_)
+        for shard, first, last, place in self._spans(start, count):
+            bits = self._bits[shard]
+            if bits is not None:
+                whole = np.unpackbits(bits[first // 8 : -(-last // 8)])
+                out[place : place + last - first] = whole[first % 8 :][: last - first]
+        return out
+
+    def _spans(self, start: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """Shard, first and last + 1 of its tokens, and their place in the result."""
+        shard = int(np.searchsorted(self._starts, start, side="right")) - 1
+        place = 0
+        while place < count:
+            first = start + place - self._starts[shard]
+            last = min(first + count - place, len(self._maps[shard]))
+            yield shard, first, last, place
+            place += last - first
+            shard += 1
+
+
+def _mapped(path: Path, dtype: str, count: int) -> npt.NDArray[Any]:
+    """Raises exits.Failure if the file hasn't exactly so many elements."""
+    expected = count * np.dtype(dtype).itemsize
+    size = path.stat().st_size if path.exists() else -1
+    if size != expected:
+        raise exits.Failure(
+            f"{path}: {size} bytes, its index says {expected}; prepare the data again", exits.CONFIG
+        )
+    return np.memmap(path, dtype=dtype, mode="r")

@@ -1,4 +1,12 @@
-"""Where documents come from."""
+"""Where documents come from.
+
+.txt               one document
+.jsonl, .jsonl.gz  one document a line:
+    {"text": "…"}                                      every token counts
+    {"prompt": "…", "answer": "…"}                     only the answer counts
+    {"messages": [{"role": "user", "content": "…"}]}   only what the assistant says counts; the tokenizer's chat
+                                                       template puts the roles into words
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trainer import exits
 
@@ -16,11 +24,27 @@ SUFFIXES = (".txt", ".jsonl", ".jsonl.gz")
 
 
 @dataclass(frozen=True)
+class Part:
+    """A piece of a document."""
+
+    text: str
+    counted: bool = True
+    """Whether the loss is taken on it."""
+    role: str | None = None
+    """Who says it, where the document is a conversation."""
+
+
+@dataclass(frozen=True)
 class Document:
     """One text, with a name that is stable from run to run."""
 
     name: str
-    text: str
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        return sum(len(part.text) for part in self.parts)
 
     def held_out(self, share: float) -> bool:
         """Whether this document belongs to the held-out split: decided by its name alone, so that adding
@@ -50,12 +74,12 @@ def _python_documentation() -> Iterator[Document]:
     from pydoc_data.topics import topics
 
     for name in sorted(topics):
-        yield Document(name, topics[name])
+        yield Document(name, (Part(topics[name]),))
 
 
 def _file(path: Path, name: str) -> Iterator[Document]:
     if path.suffix == ".txt":
-        yield Document(name, path.read_text())
+        yield Document(name, (Part(path.read_text()),))
         return
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
@@ -63,9 +87,27 @@ def _file(path: Path, name: str) -> Iterator[Document]:
             if not line.strip():
                 continue
             try:
-                text = json.loads(line)["text"]
+                parts = _parts(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise exits.Failure(
-                    f"{path}:{number}: expected an object with a text: {error}", exits.CONFIG
+                    f"{path}:{number}: expected a text, a prompt and an answer, or messages ({error!r})",
+                    exits.CONFIG,
                 ) from error
-            yield Document(f"{name}:{number}", text)
+            yield Document(f"{name}:{number}", parts)
+
+
+def _parts(line: Any) -> tuple[Part, ...]:
+    """Raises KeyError, TypeError or ValueError for anything but the three kinds of line."""
+    if "messages" in line:
+        parts = tuple(
+            Part(said["content"], said["role"] == "assistant", said["role"]) for said in line["messages"]
+        )
+        if not any(part.counted for part in parts):
+            raise ValueError("the assistant says nothing")
+    elif "prompt" in line:
+        parts = (Part(line["prompt"], counted=False), Part(line["answer"]))
+    else:
+        parts = (Part(line["text"]),)
+    if not all(isinstance(part.text, str) for part in parts):
+        raise TypeError("not a text")
+    return parts
