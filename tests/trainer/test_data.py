@@ -142,7 +142,8 @@ def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
         decoders.ByteLevel(),
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<end>")
-    tokenizer.chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+    turns = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+    tokenizer.chat_template = turns + "{% if add_generation_prompt %}[assistant]{% endif %}"
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     (tmp_path / "texts").mkdir()
     said = [
