@@ -31,7 +31,7 @@ class Cluster:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._lock = threading.Lock()
-        """Guards the three dictionaries; held for moments only."""
+        """Guards the three dictionaries, and kwok's start; held for moments only."""
         self._fake: dict[str, NodeSpec] = {}
         self._real: dict[str, RealNode] = {}
         self._addons: dict[str, str] = {}
@@ -43,8 +43,8 @@ class Cluster:
         """Give nodes to kwok; they become Ready by themselves."""
         if not specs:
             return
-        kwok.start(self.plane)
         with self._lock:
+            kwok.start(self.plane)
             self._fake |= {spec.name: spec for spec in specs}
         port = self.plane.files.port("kwok")
         each(specs, lambda spec: self.plane.client.create(NODES, fake_node_object(spec, port)))

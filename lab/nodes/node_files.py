@@ -211,9 +211,8 @@ disabled_plugins = [
         (self.folder / "kubelet.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
 
     def _write_kube_proxy(self) -> None:
-        kubeconfig = write_kubeconfig(
-            self.plane.files, self.plane.authority, "kube-proxy", "system:kube-proxy"
-        )
+        name = f"{self.user}.kube-proxy"  # of its own: another node's may be read while this one's is written
+        kubeconfig = write_kubeconfig(self.plane.files, self.plane.authority, name, "system:kube-proxy")
         config = {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",

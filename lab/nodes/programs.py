@@ -19,6 +19,10 @@ REAL_NODE = (
 """What a real node needs beside the CNI plugins."""
 
 
+PROXIES = tuple(
+    spelt for kind in ("HTTP", "HTTPS", "ALL") for spelt in (f"{kind}_PROXY", f"{kind}_proxy".lower())
+)
+"""What Go programs send requests through. Everything that a cluster talks to is on the bridge or on loopback."""
 OWNER = "SHARDYARD_CLUSTERS_OF"
 """Environment variable of everything that clusters run: the state folder of the lab that they belong to."""
 
@@ -45,7 +49,7 @@ def spawn(lab: Lab, name: str, command: Sequence[str | Path], cwd: Path) -> Proc
     """Start a program of a cluster, with its owner in its environment: see `cleanup`."""
     # kwok and others keep work files in HOME; there they go with the cluster's folder.
     environment = {"PATH": search_path(lab), "HOME": str(cwd), OWNER: str(lab.state)}
-    return processes.spawn(lab, name, command, environment, cwd)
+    return processes.spawn(lab, name, command, environment | dict.fromkeys(PROXIES, ""), cwd)
 
 
 def cni_plugins(lab: Lab) -> Path:

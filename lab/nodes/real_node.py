@@ -28,6 +28,14 @@ START_SECONDS = 60
 KUBE_PROXY, FSX, NETWORK = "kube-proxy", "aws-fsx-csi-driver", "vpc-cni"
 NAMESPACES = ("--net", "--mount", "--pid", "--uts")
 """Flags of unshare and nsenter alike."""
+KEEP_RUNNING = """\
+trap 'exit 0' TERM
+while :; do
+  "$@"
+  echo "$1 ended with status $?; starting it again"
+  sleep 1
+done"""
+"""What systemd does on a node of EKS. A SIGTERM goes to the whole process group, so the program ends first."""
 ADDONS = (NETWORK, KUBE_PROXY, FSX)
 """The add-ons that run something on each real node."""
 
@@ -129,16 +137,17 @@ class RealNode:
         record = self._cluster.process("node", self.spec.name, name)
         if not processes.find(self._lab, record):
             enter = (programs.find(self._lab, "nsenter"), f"--target={pid}", *NAMESPACES, "--")
-            programs.spawn(self._lab, record, [*enter, *command], self.files.folder)
+            keep = ("sh", "-c", KEEP_RUNNING, "sh")
+            programs.spawn(self._lab, record, [*enter, *keep, *command], self.files.folder)
 
     def _stop_program(self, name: str) -> None:
         found = processes.find(self._lab, self._cluster.process("node", self.spec.name, name))
         if found:
-            # The record is nsenter's; its child is the program, and both get the signal.
-            program = _children(found.pid)
+            # The record is nsenter's, which ends at once; its child, the loop, ends after the program.
+            loop = _children(found.pid)
             processes.stop(found)
             deadline = time.monotonic() + START_SECONDS
-            while any(processes.start_time(pid) for pid in program) and time.monotonic() < deadline:
+            while any(processes.start_time(pid) for pid in loop) and time.monotonic() < deadline:
                 time.sleep(0.05)
 
     def _provide_stand_ins(self, pid: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab.nodes.drain import drain
 from tests.lab.nodes.conftest import FAKE
 from tests.lab.nodes.support import EFA, GPU, GPU_TAINT, P5, World, eventually, plugin, pod, spec
 
@@ -25,6 +26,34 @@ def test_devices_appear_and_go_with_the_plugin(world: World) -> None:
     assert "MethodNotAllowed" in world.kubectl("logs", "fleet", check=False), "kwok is asked, not the address"
     world.kubectl("delete", "daemonset", "nvidia-device-plugin-fleet", "-n", "kube-system")
     eventually(lambda: world.allocatable(FAKE.name).get(GPU) == "0")
+
+
+def test_disruption_budgets_are_honoured_for_a_while(world: World) -> None:
+    node = spec(30, nodegroup="budgeted")
+    world.runtime.add_nodes("main", [node])
+    guarded = pod(world, "guarded", node.name)
+    budget = {"selector": {"matchLabels": {"app": "guarded"}}, "minAvailable": 1}
+    world.apply(
+        guarded,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "guard"},
+            "spec": budget,
+        },
+    )
+    eventually(lambda: world.pod_phase("guarded") == "Running")
+    status = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/guard"
+    eventually(lambda: world.client.get(status)["status"].get("currentHealthy") == 1)
+
+    drain(world.client, [node.name], wait=2)
+    assert world.pod_phase("guarded") == "Running"
+    assert world.client.get(f"/api/v1/nodes/{node.name}")["spec"]["unschedulable"]
+
+    world.kubectl("delete", "pdb", "guard")
+    drain(world.client, [node.name], wait=10)
+    assert world.client.find("/api/v1/namespaces/default/pods/guarded") is None
+    world.runtime.remove_nodes("main", [node.name])
 
 
 def test_a_fleet_comes_and_goes(world: World) -> None:

@@ -41,14 +41,39 @@ def test_a_node_is_drained_and_leaves_nothing(world: World) -> None:
     world.runtime.remove_nodes("main", [node.name])  # once more is no error
 
 
-def test_a_dead_kubelet_makes_its_node_not_ready_and_the_others_go_on(world: World) -> None:
+@pytest.mark.parametrize("program", ["kubelet", "containerd", "kube-proxy"])
+def test_a_program_that_crashes_is_started_again(world: World, program: str) -> None:
+    """As systemd does it; the pods go on."""
+
+    def running() -> set[int]:
+        """Process ids of the program in the system node, by its command line."""
+        lines = {int(process.name): _command_line(process) for process in Path("/proc").glob("[0-9]*")}
+        mark = f"/nodes/{SYSTEM.name}/"
+        return {
+            pid for pid, line in lines.items() if line.split(" ")[0].endswith(f"/{program}") and mark in line
+        }
+
+    (before,) = running()
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: running() - {before}, 20)
+    world.apply(pod(world, f"after-{program}", SYSTEM.name))
+    eventually(lambda: world.pod_phase(f"after-{program}") == "Running")
+
+
+def _command_line(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def test_a_node_that_died_can_be_removed(world: World) -> None:
     node = spec(21, real=True)
     world.runtime.add_nodes("main", [node])
     init = processes.find(world.lab, f"cluster.main.node.{node.name}.init")
     assert init
     os.kill(init.pid, signal.SIGKILL)
     eventually(lambda: not processes.find(world.lab, f"cluster.main.node.{node.name}.kubelet"), 20)
-    assert world.runtime._clusters["main"]._readiness
     world.runtime.remove_nodes("main", [node.name])
     assert processes.find(world.lab, f"cluster.main.node.{SYSTEM.name}.kubelet")
 
