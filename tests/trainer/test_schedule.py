@@ -15,7 +15,7 @@ def test_up_in_a_line_and_down_a_cosine() -> None:
     assert rates[9] == pytest.approx(2.0) == max(rates)
     assert rates[59] == pytest.approx(1.1)
     assert rates[-1] == pytest.approx(0.2)
-    assert all(before > after for before, after in itertools.pairwise(rates))
+    assert all(before > after for before, after in itertools.pairwise(rates[9:]))
 
 
 def test_without_warmup_the_first_step_is_near_the_peak() -> None:
