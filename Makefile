@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv up down status env check test
+.PHONY: help venv packages up down status env check test
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
@@ -25,12 +25,16 @@ env: ## print exports: eval "$$(make env)", then pulumi, kubectl, aws and promto
 	@$(PYTHON) -m lab.bootstrap >&2
 	@$(VENV) -m lab env
 
-check: venv ## lint, types and the fast tests (under two minutes)
+packages: # the trainer's too (torch), for checks without the rest of the toolchain
+	@$(PYTHON) -m lab.bootstrap --trainer
+
+check: packages ## lint, types and the fast tests (under two minutes)
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@$(VENV) -m pytest -m "not lab and not processes"
 
-test: check ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
+test: venv ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
 	@$(VENV) -m lab tools
+	@$(MAKE) --no-print-directory check
 	@$(VENV) -m pytest -m "lab or processes"

@@ -55,6 +55,8 @@ def main() -> int:
     lab = Lab.from_environment()
     try:
         environment = virtual_environment(lab, PROJECT)
+        if "--trainer" in sys.argv[1:]:
+            install_trainer(lab, PROJECT)
     except (BootstrapError, OSError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
