@@ -59,8 +59,10 @@ class Operation:
     # Values
 
     def value(self, name: str) -> Any:
-        """The property as it should be, else as it is, else as the id says, else its default."""
-        for source in (self.inputs, self.state, self.id_fields()):
+        """The property as it should be, else as it is, else as the id says, else its default. One that
+        the program has just dropped is not as it is, but at its default."""
+        sources = [self.inputs] if name in self.changed else [self.inputs, self.state, self.id_fields()]
+        for source in sources:
             if source.get(name) is not None:
                 return source[name]
         prop = self.resource.by_name.get(name)
@@ -118,7 +120,7 @@ class Operation:
         shape = model(self.resource.service).operation_model(call.operation).input_shape
         result: dict[str, Any] = {}
         for prop in properties:
-            value = self.inputs.get(prop.name)
+            value = self.value(prop.name) if prop.name in self.changed else self.inputs.get(prop.name)
             if value is None or prop.local:
                 continue
             target = locate(shape, prop, call.inside)

@@ -103,6 +103,12 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=version("pulumi-aws"))
 
     @_answering
+    def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:
+        """The engine found us by PULUMI_DEBUG_PROVIDERS, and says where it is."""
+        self._engine = Engine(request.address)
+        return empty_pb2.Empty()
+
+    @_answering
     def GetSchema(self, request: Any, context: Any) -> provider_pb2.GetSchemaResponse:
         return provider_pb2.GetSchemaResponse(schema=f'{{"name":"aws","version":"{version("pulumi-aws")}"}}')
 

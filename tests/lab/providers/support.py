@@ -49,7 +49,9 @@ class Cloud:
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """A path under /_lab; with a body it's a POST."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.lab.aws_endpoint}/_lab/{path}", data)
+        request = urllib.request.Request(
+            f"{self.lab.aws_endpoint}/_lab/{path}", data, {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 

@@ -36,6 +36,8 @@ subnets = [
     for number in (1, 2)
 ]
 key = aws.kms.Key("secrets", enable_key_rotation=True, deletion_window_in_days=7, opts=opts)
+# EKS would make it itself, and leave it behind.
+logs = aws.cloudwatch.LogGroup("logs", name="/aws/eks/training/cluster", retention_in_days=7, opts=opts)
 cluster = eks.Cluster(
     "training",
     name="training",
@@ -59,7 +61,7 @@ cluster = eks.Cluster(
     public_access_cidrs=["127.0.0.0/8"],
     deletion_protection=False,
     cluster_tags={"Name": "training"},
-    opts=component,
+    opts=pulumi.ResourceOptions(providers=[provider], depends_on=[logs]),
 )
 cni = eks.Addon(
     "cni",

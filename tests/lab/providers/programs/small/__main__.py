@@ -97,7 +97,7 @@ elif case == "no-capacity":
         subnet_ids=[subnets[0].id],
         instance_types=["p5.48xlarge"],
         ami_type="AL2023_x86_64_NVIDIA",
-        scaling_config={"min_size": 0, "desired_size": int(os.environ.get("NODES", "1")), "max_size": 1},
+        scaling_config={"min_size": 0, "desired_size": 1, "max_size": 1},
     )
 elif case == "component":
     eks.Cluster(
