@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer import compiling, exits, flops, loop, ranks, recompute, sharding, weights
+from trainer import compiling, exits, flops, loop, ranks, recompute, sharding, versions, weights
 from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
@@ -44,6 +44,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     with here.control.phase("preparing data", limit):
         folder = data_folder(job, here)
     with here.control.phase("building the model", limit):
+        unlocked = versions.differences()
         index, training, held_out = open_data(job, here, folder)
         model, per_token, parameters = build(job, here)
         batches.check(
@@ -56,6 +57,8 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         step = checkpoints.load_newest()
 
     unigram = index.splits[prepare.TRAIN].unigram_entropy
+    for line in unlocked:
+        report.say(f"warning: {line}")
     report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
     state = loop.Run(
         job, here, model, optimiser, training, held_out,

@@ -6,7 +6,6 @@ number of processes, another strategy. What it lacks is added here: a commit, ch
 
 from __future__ import annotations
 
-import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from trainer import exits
 from trainer.checkpoint.store import Commit, Damaged, File, Store, checksum, read_commit, verify
 from trainer.config import Job, changed
 from trainer.ranks import Ranks
+from trainer.versions import installed
 from trainer.votes import Lost
 
 
@@ -94,7 +94,7 @@ class Checkpoints:
                 files[".metadata"] = checksum(writing.partial / ".metadata")
                 job = self.job.model_dump(mode="json")
                 self.store.commit(
-                    writing.partial, Commit(writing.step, job, self.ranks.world, versions(), files)
+                    writing.partial, Commit(writing.step, job, self.ranks.world, installed(), files)
                 )
                 self.store.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
         return time.monotonic() - writing.began
@@ -185,11 +185,6 @@ def _reasons(error: dcp.api.CheckpointException) -> str:
     return "; ".join(
         f"rank {rank}: {type(cause).__name__}: {cause}" for rank, (cause, _) in sorted(error.failures.items())
     )
-
-
-def versions() -> dict[str, str]:
-    """Of what wrote a checkpoint, for whoever has to read it later."""
-    return {"python": platform.python_version(), "torch": torch.__version__}
 
 
 def folder_of(job: Job) -> Path:
