@@ -7,7 +7,7 @@ export PYTHONUNBUFFERED := 1
 .PHONY: help venv packages up down status env check test
 
 help: ## list these commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | sed 's/[$$][$$]/$$/' | column -t -s '|'
 
 venv:
 	@$(PYTHON) -m lab.bootstrap
