@@ -16,6 +16,10 @@ from lab.cli.errors import LabError
 from lab.settings import Lab
 
 
+ASK_SECONDS = 10
+"""How often the cluster is asked for the job's condition while its metrics say that it runs."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A PyTorchJob, and where its files lie on this machine."""
@@ -36,8 +40,11 @@ def follow(lab: Lab, job: Job, show: Callable[[str], None], seconds: float) -> b
     """
     waited = False
     deadline = time.monotonic() + seconds
+    asked, condition = 0.0, ""
     while True:
-        condition = state(lab, job)
+        # Each question costs a second of CPU time (`aws eks get-token`), which the trainers need more.
+        if time.monotonic() - asked >= (ASK_SECONDS if _running(job) else 1):
+            asked, condition = time.monotonic(), state(lab, job)
         if condition == "Succeeded":
             return waited
         if condition == "Failed":
@@ -49,6 +56,12 @@ def follow(lab: Lab, job: Job, show: Callable[[str], None], seconds: float) -> b
         show(line(job, condition))
         waited = True
         time.sleep(0.5)
+
+
+def _running(job: Job) -> bool:
+    """Whether the trainer's own account says that it has begun and not ended."""
+    records = events(job.metrics)
+    return bool(records) and records[-1].get("event") != "end"
 
 
 def state(lab: Lab, job: Job) -> str:
