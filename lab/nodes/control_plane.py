@@ -194,6 +194,8 @@ def _controller_manager(files: ClusterFiles, authority: Authority, kubeconfig: P
         "--use-service-account-credentials=true",
         "--allocate-node-cidrs=false",
         "--pvclaimbinder-sync-period=5s",
+        # It makes this folder; by default that is one in /usr/libexec, which would outlive the lab.
+        f"--flex-volume-plugin-dir={files.folder / 'volume-plugins'}",
     ]
 
 
