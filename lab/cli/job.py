@@ -15,7 +15,6 @@ from lab.cli.environment import environment
 from lab.cli.errors import LabError
 from lab.settings import Lab
 
-
 ASK_SECONDS = 10
 """How often the cluster is asked for the job's condition while its metrics say that it runs."""
 
