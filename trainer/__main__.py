@@ -56,4 +56,10 @@ def _who() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if code != exits.FINISHED:
+        # At once: threads of broken groups and of a save in the air would delay the end, or turn it into a crash
+        # whose status says something else.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -99,9 +99,8 @@ def train(run: Run) -> bool:
     job, clock = run.job, run.clock
     while run.step < job.steps:
         step = run.step + 1
-        torch.manual_seed(
-            job.seed * 1_000_003 + step
-        )  # what is drawn in a step is drawn again after a restart
+        # Whatever is drawn at random in a step is drawn again when the step is done again after a restart.
+        torch.manual_seed(job.seed * 1_000_003 + step)
 
         # The batch of this step, and how many targets all processes have in it. The same sum tells whether anybody
         # was asked to stop, so that all stop after the same step.
@@ -116,7 +115,7 @@ def train(run: Run) -> bool:
             for number, micro in enumerate(micros, start=1):
                 sharding.accumulate(run.model, job.parallel, last=number == len(micros))
                 loss = forward(run, micro)
-                (loss / agreed.targets).backward()
+                (loss / max(1, agreed.targets)).backward()
                 step_loss += loss.detach()
 
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
@@ -185,7 +184,7 @@ def evaluate(run: Run) -> float:
     run.model.train()
     sharding.reshard(run.model)
     dist.all_reduce(total)
-    return float(total[0] / total[1])
+    return float(total[0] / total[1].clamp(min=1))
 
 
 def evaluation_due(job: Job, step: int) -> bool:

@@ -31,10 +31,9 @@ ROLL_CALL_SECONDS = 5.0
 def run(job: Job, stop: Stop) -> int:
     """Train as the job says, from wherever an earlier start left off; returns the exit status."""
     here = ranks.join(job.limits)
-    try:
-        return phases(job, here, stop)
-    finally:
-        ranks.leave()
+    status = phases(job, here, stop)
+    ranks.leave()  # not after an error: taking leave of processes that are gone may take for ever
+    return status
 
 
 def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
