@@ -31,6 +31,8 @@ def variables(lab: Lab) -> dict[str, str]:
         "PULUMI_CONFIG_PASSPHRASE": "local",
         "PULUMI_SKIP_UPDATE_CHECK": "1",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "NO_PROXY": ",".join(["localhost", "127.0.0.1", str(lab.network)]),
+        "no_proxy": ",".join(["localhost", "127.0.0.1", str(lab.network)]),
         "SHARDYARD_LAB": lab.name,
         "PATH": ":".join([*map(str, first), _without(os.environ.get("PATH", ""), first)]),
     }
