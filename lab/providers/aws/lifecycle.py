@@ -11,7 +11,16 @@ from botocore.exceptions import ClientError
 from lab.providers.aws import tagging
 from lab.providers.aws.cloud import model
 from lab.providers.aws.compare import equivalent
-from lab.providers.aws.operation import Failed, Operation, Stopped, error_code, error_text, locate, search
+from lab.providers.aws.operation import (
+    AWS_ERRORS,
+    Failed,
+    Operation,
+    Stopped,
+    error_code,
+    error_text,
+    locate,
+    search,
+)
 from lab.providers.aws.state import state_of
 from lab.providers.aws.table import Call, Property, Resource, Step
 
@@ -45,14 +54,16 @@ def create(operation: Operation) -> dict[str, Any]:
         operation.id = operation.retry(
             lambda: _make(operation), lambda error: _eventual(resource, error), _EVENTUAL_PATIENCE
         )
-    except ClientError as error:
+    except AWS_ERRORS as error:
+        if operation.id:  # it was made, and then something about it went wrong
+            raise _unfinished(operation, error) from error
         raise Failed(error_text(error)) from error
     try:
         _apply(operation, [step for step in resource.steps if _runs_after_create(step, operation)])
         if resource.tags and operation.value("tagsAll") and not _tagged_by_create(resource):
             tagging.change(operation, {}, operation.value("tagsAll"))
         description = settle(operation)
-    except (ClientError, Failed) as error:
+    except (*AWS_ERRORS, Failed) as error:
         raise _unfinished(operation, error) from error
     return state_of(operation, description)
 
@@ -79,12 +90,12 @@ def _eventual(resource: Resource, error: ClientError) -> bool:
 
 
 def _tagged_by_create(resource: Resource) -> bool:
-    if not isinstance(resource.create, Call) or resource.tags is None:
-        return resource.tags is not None and resource.tags.on_create and not isinstance(resource.create, Call)
-    probe = tagging.creation_parameters(
-        resource.tags, resource.create.operation, resource.service, {"a": "b"}
-    )
-    return bool(probe)
+    if resource.tags is None or not resource.tags.on_create:
+        return False
+    if not isinstance(resource.create, Call):
+        return True
+    call = resource.create.operation
+    return bool(tagging.creation_parameters(resource.tags, call, resource.service, {"a": "b"}))
 
 
 def sent_by_create(resource: Resource, prop: Property) -> bool:
@@ -171,7 +182,7 @@ def update(operation: Operation) -> dict[str, Any]:
                 operation, operation.state.get("tagsAll") or {}, operation.inputs.get("tagsAll") or {}
             )
         description = settle(operation)
-    except (ClientError, Failed) as error:
+    except (*AWS_ERRORS, Failed) as error:
         raise _unfinished(operation, error) from error
     return state_of(operation, description)
 
@@ -195,7 +206,7 @@ def _apply(operation: Operation, steps: Iterable[Step]) -> None:
 
 def _unfinished(operation: Operation, error: Exception) -> Exception:
     """The error to report for a resource that may exist: with its state if it does."""
-    reason = error_text(error) if isinstance(error, ClientError) else str(error)
+    reason = error_text(error)
     wanted = {**operation.state, **operation.inputs}
     state = {name: value for name, value in wanted.items() if name != "__defaults"}
     try:
@@ -204,7 +215,7 @@ def _unfinished(operation: Operation, error: Exception) -> Exception:
             return Failed(reason)
         if description is not None:
             state = state_of(operation, description)
-    except (ClientError, Failed):
+    except (*AWS_ERRORS, Failed):
         pass  # the first error is the one that matters
     return Unfinished(operation.id, {**state, "id": operation.id}, [reason])
 
@@ -227,7 +238,7 @@ def delete(operation: Operation) -> None:
         )
         if resource.status or resource.delete_waits:
             operation.poll(lambda: _absent(operation), "waiting until it's gone")
-    except ClientError as error:
+    except AWS_ERRORS as error:
         if error_code(error) not in resource.missing:
             raise Failed(error_text(error)) from error
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import jmespath  # type: ignore[import-untyped]
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.model import Shape
 
 from lab.providers.aws.cloud import Cloud, model
@@ -29,11 +29,18 @@ class Stopped(Failed):
     """The engine asked to stop (Cancel), or the time is over."""
 
 
-def error_code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+AWS_ERRORS = (ClientError, BotoCoreError)
+"""An answer that is an error, and no answer."""
 
 
-def error_text(error: ClientError) -> str:
+def error_code(error: Exception) -> str:
+    """AWS's code; empty for errors that aren't answers of AWS."""
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+
+
+def error_text(error: Exception) -> str:
+    if not isinstance(error, ClientError):
+        return str(error)
     return (
         f"{error.operation_name}: {error_code(error)}: {error.response.get('Error', {}).get('Message', '')}"
     )

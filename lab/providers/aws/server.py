@@ -15,7 +15,6 @@ from importlib.metadata import version
 from typing import Any
 
 import grpc
-from botocore.exceptions import BotoCoreError, ClientError
 from google.protobuf import empty_pb2
 from google.rpc import status_pb2
 
@@ -26,7 +25,7 @@ from lab.providers.aws.diff import diff
 from lab.providers.aws.engine import Engine
 from lab.providers.aws.functions import FUNCTIONS
 from lab.providers.aws.lifecycle import Unfinished
-from lab.providers.aws.operation import Failed, Operation, error_text
+from lab.providers.aws.operation import AWS_ERRORS, Failed, Operation, error_text
 from lab.providers.aws.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from lab.providers.aws.resources import RESOURCES
 from lab.providers.aws.state import FAILED, inputs_of, state_of
@@ -46,10 +45,8 @@ def _answering(method: Method) -> Method:
             return _init_failed(context, error, wire.secret_names(_secrets_of(request)))
         except (Failed, ConfigurationError) as error:
             return context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        except ClientError as error:
+        except AWS_ERRORS as error:
             return context.abort(grpc.StatusCode.UNKNOWN, error_text(error))
-        except BotoCoreError as error:
-            return context.abort(grpc.StatusCode.UNAVAILABLE, f"{type(error).__name__}: {error}")
         except grpc.RpcError:
             raise
         except Exception as error:

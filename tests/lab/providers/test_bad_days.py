@@ -66,6 +66,20 @@ def test_a_failed_node_group_stays_in_the_state(stack: Make, cloud: Cloud) -> No
     assert cloud.resources() == []
 
 
+def test_a_half_made_resource_stays_in_the_state(stack: Make, cloud: Cloud) -> None:
+    """The group is there when its rule is refused: the state knows it, and the next up mends it."""
+    small = stack("small")
+    small.settings["CASE"] = "half-made"
+    small.up(fails=True)
+    group = small.resource("group", "SecurityGroup")
+    assert group["id"].startswith("sg-") and group["initErrors"]
+    small.settings["CIDR"] = "10.0.0.0/8"
+    assert small.up()["updated"] == 1
+    assert small.resource("group", "SecurityGroup")["id"] == group["id"]
+    small.destroy()
+    assert cloud.resources() == []
+
+
 def test_throttling_is_waited_out(stack: Make, cloud: Cloud) -> None:
     small = stack("small")
     small.settings["CASE"] = "vpc"

@@ -27,6 +27,19 @@ elif case == "slow":
         ).id,
         connectivity_type="private",
     )
+elif case == "half-made":
+    aws.ec2.SecurityGroup(
+        "group",
+        vpc_id=vpc().id,
+        ingress=[
+            {
+                "protocol": "tcp",
+                "from_port": 1,
+                "to_port": 2,
+                "cidr_blocks": [os.environ.get("CIDR", "10.0.0.0/99")],
+            }
+        ],
+    )
 elif case == "wrong":
     aws.ec2.Vpc("vpc", cidr_block="10.52.0.0/16", instance_tenancy="shared")
 elif case == "names":
