@@ -22,7 +22,7 @@ ORDER = (
     ("ValidatingWebhookConfiguration",),
 )
 FILLED_IN = {"Secret": ["data"]}
-"""What the operator itself writes into its objects: its webhook's certificate. The engine must not take that for drift."""
+"""What the operator itself writes into its objects (its webhook's certificate) is no drift."""
 FLAGS = ("--enable-scheme=pytorchjob",)
 """One kind of job: its CRD is the only one there."""
 
