@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lab.cli import environment
+from lab.cli import environment, preflight
 from lab.cli.stack import Stack
 from lab.settings import Lab
 
@@ -95,5 +95,8 @@ def driver() -> Iterator[Driver]:
     lab = Lab.from_environment("test")
     driver = Driver(lab)
     assert driver.run("down", seconds=600).returncode == 0, "an earlier test lab can't be taken down"
+    problems = preflight.problems(lab)
+    if problems:  # a local stack of the user's own that is up, most of all: its ports are in use
+        pytest.fail("the machine isn't free for a lab (`make down` first?): " + "; ".join(problems))
     yield driver
     driver.run("down", seconds=600)
