@@ -129,10 +129,16 @@ def test_plugins_die_with_a_killed_engine(stack: Make, cloud: Cloud) -> None:
         os.killpg(running.pid, signal.SIGKILL)  # the language host, which the engine would have ended
     # The world has what the state doesn't know of.
     ec2 = cloud.client("ec2")
-    eventually(lambda: bool(ec2.describe_nat_gateways()["NatGateways"]), 60)
+
+    def gateways() -> list[str]:
+        alive = [{"Name": "state", "Values": ["pending", "available"]}]
+        found = ec2.describe_nat_gateways(Filters=alive)["NatGateways"]
+        return [gateway["NatGatewayId"] for gateway in found]
+
+    eventually(lambda: bool(gateways()), 60)
     small.run("cancel", "--yes")
-    for gateway in ec2.describe_nat_gateways()["NatGateways"]:
-        ec2.delete_nat_gateway(NatGatewayId=gateway["NatGatewayId"])
+    for gateway in gateways():
+        ec2.delete_nat_gateway(NatGatewayId=gateway)
     small.run("refresh", "--yes", "--skip-preview", "--clear-pending-creates")
     small.destroy()
     assert cloud.resources() == []
