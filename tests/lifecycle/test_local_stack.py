@@ -214,7 +214,7 @@ def test_a_lost_worker_ends_in_a_finished_job_with_a_continuous_curve(driver: Dr
     states = ("Succeeded", "Failed")
     selector = "-o jsonpath='{.status.conditions[?(@.status==\"True\")].type}'"
     command = f"get pytorchjob -n {job.namespace} llama-recovers {selector}"
-    _wait_for(lambda: any(s in driver.kubectl(command) for s in states), 400, "the job did not end")
+    _wait_for(lambda: any(s in driver.kubectl(command) for s in states), 600, "the job did not end", every=10)
     assert "Succeeded" in driver.kubectl(command)
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     by_step: dict[int, list[float]] = {}
@@ -248,11 +248,11 @@ def _copy_of(driver: Driver, job: Any, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": copies}
 
 
-def _wait_for(condition: Any, seconds: float, otherwise: str) -> None:
+def _wait_for(condition: Any, seconds: float, otherwise: str, every: float = 1) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(1)
+        time.sleep(every)
 
 
 def test_secrets_and_tokens_are_not_in_the_state(driver: Driver, up: dict[str, Any]) -> None:
