@@ -264,9 +264,8 @@ def test_secrets_and_tokens_are_not_in_the_state(driver: Driver, up: dict[str, A
 def test_down_leaves_nothing_and_deletes_in_order(driver: Driver, up: dict[str, Any]) -> None:
     before = world.ask(driver.lab, "calls")[-1]["sequence"]
     stack = driver.stack()
-    count = len(stack.resources())
-    changes = stack.destroy()
-    assert changes["delete"] == count
+    count = sum(not resource["type"].startswith("pulumi:providers:") for resource in stack.resources())
+    assert stack.destroy()["delete"] >= count > 100
     assert stack.resources() == []
     assert sweep(driver.lab) == []
     calls = [
