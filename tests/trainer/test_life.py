@@ -119,7 +119,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     first.finish()
 
     second = Start(file, output, 2)  # all are killed in the middle of a save
-    second.wait_for(lambda: second.reported(13))
+    second.wait_for(lambda: second.reported(19))
     second.wait_for(lambda: any(store.folder.glob("*.partial-*")))
     os.killpg(second.process.pid, signal.SIGKILL)
     for worker in second.workers():
