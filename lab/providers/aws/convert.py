@@ -1,8 +1,8 @@
 """Between pulumi-aws's property values and the API's parameters, led by botocore's models.
 
 Names: "cidrBlock" ↔ "CidrBlock", and "tags" ↔ "Tag"; differences beyond case and plural are given by the
-table. Shapes: an object where the API has a list of one is wrapped, a map where it has Key/Value pairs is
-spread, "true" or "20" becomes what the member takes.
+table. Shapes: an object where the API has a list of one is wrapped (and the other way round), a map where
+it has Key/Value pairs is spread, "true" or "20" becomes what the member takes.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def to_api(shape: Shape, value: Any, names: Mapping[str, str], path: str, proble
         return value
     kind = shape.type_name
     if kind == "structure":
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
         if not isinstance(value, Mapping) or getattr(shape, "is_document_type", False):
             return value
         return _to_structure(shape, value, names, path, problems)

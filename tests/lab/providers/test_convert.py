@@ -89,6 +89,11 @@ def test_an_object_becomes_a_list_of_one_where_the_api_has_a_list() -> None:
     assert convert("eks", "CreateCluster", "encryptionConfig", value) == [value]
 
 
+def test_a_list_of_one_becomes_its_element_where_the_api_has_an_object() -> None:
+    value = {"encryptionType": "AES256"}
+    assert convert("ecr", "CreateRepository", "encryptionConfiguration", [value]) == value
+
+
 def test_unknown_values_stay_unknown() -> None:
     value = {"subnetIds": UNKNOWN, "securityGroupIds": ["sg-1", UNKNOWN]}
     assert convert("eks", "CreateCluster", "resourcesVpcConfig", value) == value

@@ -185,4 +185,5 @@ def test_single_objects_and_lists_are_the_sdks(resource: Resource) -> None:
             if target and target[1].type_name == "list":
                 assert prop.single != is_list(sdk_inputs(resource.token)[prop.name]), prop.name
             elif target:
-                assert not is_list(sdk_inputs(resource.token)[prop.name]), prop.name
+                in_a_list = prop.read.startswith("[")
+                assert in_a_list == is_list(sdk_inputs(resource.token)[prop.name]), prop.name

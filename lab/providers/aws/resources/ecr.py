@@ -14,6 +14,13 @@ REPOSITORY = Resource(
         Property("name", api="repositoryName", replaces=True),
         Property("imageTagMutability", default="MUTABLE"),
         Property("imageScanningConfiguration", default={"scanOnPush": False}),
+        Property(
+            "encryptionConfigurations",
+            api="encryptionConfiguration",
+            read="[encryptionConfiguration]",  # one here, a list of one in pulumi-aws
+            replaces=True,
+            computed=True,
+        ),
         Property("forceDelete", default=False, local=True),
     ],
     outputs=[
