@@ -30,7 +30,9 @@ def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         (project / entry).symlink_to(PROJECT / entry)
     shutil.copytree(PROJECT / "stacks", project / "stacks")
     with lock.held(driver.lab, "the test of stack p5"):
-        world.write_phase(driver.lab, "settled")
+        world.write_phase(
+            driver.lab, "changing"
+        )  # if this is killed, the next command clears everything away
         world.start(driver.lab)
         images.push(driver.lab)
         _stand_in_for_the_base_image(driver)
