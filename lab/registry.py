@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from lab import processes
+from lab.ports import can_bind
 from lab.settings import LOOPBACK, Lab
 from lab.toolchain.errors import ToolchainError
 
@@ -40,7 +40,7 @@ def folder(lab: Lab) -> Path:
 def listeners(lab: Lab) -> dict[str, str]:
     """Process name → the address that it should listen on now."""
     found = {"registry": LOOPBACK}
-    if _can_bind(str(lab.gateway), port=0):  # the bridge is there, and has its address
+    if can_bind(str(lab.gateway), port=0):  # the bridge is there, and has its address
         found["registry-bridge"] = str(lab.gateway)
     return found
 
@@ -130,7 +130,7 @@ def collect_garbage(lab: Lab) -> None:
 
 
 def _start(lab: Lab, name: str, address: str) -> None:
-    if not _can_bind(address, lab.registry_port):
+    if not can_bind(address, lab.registry_port):
         raise ToolchainError(
             f"port {lab.registry_port} on {address}, the image registry's, is in use: end the program that has it "
             f"(`ss -ltnp sport = :{lab.registry_port}` names it), or move all ports with SHARDYARD_PORT_BASE"
@@ -182,16 +182,6 @@ def _program(lab: Lab) -> list[str | Path]:
         raise ToolchainError(f"{program} is missing: `make up` unpacks it from Debian's package")
     unset = [part for name in sorted(os.environ) if name.startswith("REGISTRY_") for part in ("-u", name)]
     return ["env", *unset, program]
-
-
-def _can_bind(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-        return True
 
 
 def _log(lab: Lab, name: str = "registry") -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
 from pathlib import Path
 
 from lab import processes
+from lab.ports import can_bind
 from lab.settings import LOOPBACK, Lab
 
 MEMORY_GIB = 6
@@ -35,24 +35,16 @@ def _platform() -> list[str]:
 def _ports(lab: Lab) -> list[str]:
     """Ports that somebody else holds. The lab's own live processes may hold theirs."""
     own = {"aws": lab.aws_port, "registry": lab.registry_port}
-    busy = [port for name, port in own.items() if not processes.find(lab, name) and not _free(port)]
+    busy = [
+        port for name, port in own.items() if not processes.find(lab, name) and not can_bind(LOOPBACK, port)
+    ]
     if not processes.find(lab, "aws"):
-        busy += [port for port in lab.cluster_ports(0) if not _free(port)]
+        busy += [port for port in lab.cluster_ports(0) if not can_bind(LOOPBACK, port)]
     return [
         f"port {port} on {LOOPBACK} is in use{_holder(port)}: end that program, or choose another base for all ports "
         f"with SHARDYARD_PORT_BASE (now {lab.port_base})"
         for port in busy
     ]
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
 
 
 def _holder(port: int) -> str:

@@ -123,12 +123,16 @@ def _deploy(lab: Lab, console: Console) -> dict[str, int]:
     stack.release()
     console.rule(f"pulumi up -s {STACK}")
     changes = stack.up()
-    outputs = stack.outputs(secrets=True)
+    write_kubeconfig(lab, stack)
+    return changes
+
+
+def write_kubeconfig(lab: Lab, stack: Stack) -> None:
+    """Make the stack's cluster the one that kubectl talks to in the lab's environment."""
     kubeconfig = lab.state / "kubeconfig"
-    text = outputs["kubeconfig"]
+    text = stack.outputs(secrets=True)["kubeconfig"]
     kubeconfig.write_text(text if isinstance(text, str) else json.dumps(text))
     kubeconfig.chmod(0o600)
-    return changes
 
 
 def _train(lab: Lab, job: jobs.Job, console: Console) -> tuple[bool, str | None]:

@@ -15,6 +15,7 @@ from lab import images
 from lab.cli import lock, world
 from lab.cli.down import sweep
 from lab.cli.stack import Stack
+from lab.cli.up import write_kubeconfig
 from tests.lifecycle.conftest import PROJECT, Driver
 
 pytestmark = pytest.mark.lab
@@ -39,10 +40,7 @@ def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         stack = driver.stack("p5", project)
         stack.init()
         stack.up()
-        outputs = stack.outputs(secrets=True)
-        kubeconfig = outputs["kubeconfig"]
-        text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
-        (driver.lab.state / "kubeconfig").write_text(text)
+        write_kubeconfig(driver.lab, stack)
         yield stack
         world.stop(driver.lab)
 
