@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lab.cli.errors import LabError
 from lab.settings import Lab
+from lab.toolchain.errors import ToolchainError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -109,6 +110,9 @@ def main() -> None:
         for problem in error.problems:
             errors.print(f"[red]error:[/red] {problem}", soft_wrap=True)
         sys.exit(error.exit_code)
+    except ToolchainError as error:
+        errors.print(f"[red]error:[/red] {error}", soft_wrap=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

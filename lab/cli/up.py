@@ -83,14 +83,11 @@ def _stack_problems() -> list[str]:
 
 
 def tools(lab: Lab, console: Console) -> None:
-    """Toolchain and images, built once into the cache. Raises LabError if one can't be had."""
+    """Toolchain and images, built once into the cache. Raises ToolchainError if one can't be had."""
     from lab import images, toolchain
 
-    try:
-        toolchain.ensure(lab, console)
-        images.ensure(lab, console)
-    except toolchain.ToolchainError as error:
-        raise LabError(str(error)) from error
+    toolchain.ensure(lab, console)
+    images.ensure(lab, console)
 
 
 def _fresh_or_same_world(lab: Lab, console: Console) -> None:

@@ -87,12 +87,8 @@ def ask(lab: Lab, path: str, seconds: float = 10) -> Any:
 def start(lab: Lab) -> bool:
     """Start registry and emulator unless they run. Returns whether the emulator was started."""
     from lab import registry
-    from lab.toolchain import ToolchainError
 
-    try:
-        registry.start(lab)
-    except ToolchainError as error:
-        raise LabError(str(error)) from error
+    registry.start(lab)
     if processes.find(lab, "aws"):
         return False
     command = [str(PROJECT / ".venv/bin/python"), "-m", "lab.aws", "--name", lab.name]
