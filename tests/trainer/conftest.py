@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trainer import jobs
+from tests.trainer import jobs, s3
 from trainer import history
 
 PROJECT = Path(__file__).parents[2]
@@ -59,6 +59,13 @@ class Outcome:
         dcp_to_torch_save(self.output / "checkpoints" / f"step-{step:08d}", whole)
         weights: dict[str, Any] = torch.load(whole, weights_only=False)["model"]
         return weights
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[s3.S3]:
+    """S3 on loopback, shared: take a bucket of your own, and give processes its `environment`."""
+    with s3.served() as server:
+        yield server
 
 
 Group = Callable[[int, dict[str, dict[str, Any]]], dict[str, Outcome]]

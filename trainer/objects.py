@@ -1,0 +1,332 @@
+"""Objects on S3: bounded in rate, tried again with jitter, counted.
+
+boto3 does the signing and the transport. Its own retries are off: they know neither the rate that all processes of a
+job share nor how long the caller can wait. Region, credentials and endpoint are found as boto3 finds them
+(AWS_REGION here too, which boto3 alone passes over). Needs no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainer import exits
+from trainer.pace import Backoff, Rate
+
+__all__ = ["Address", "Counts", "Entry", "Missing", "Objects", "Rate", "Refused", "Sent", "parse"]
+
+MIB = 1 << 20
+PART_BYTES = 64 * MIB
+"""Of a multipart upload, by default; S3 takes 5 MiB to 5 GiB, and 10,000 parts of one object."""
+MOST_PARTS = 10_000
+_PASSING = {
+    "SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
+    "ThrottlingException", "TooManyRequests", "ExpiredToken", "OperationAborted", "BadDigest",
+}  # fmt: skip
+"""S3's error codes that another try may get past ("Error responses", API reference)."""
+
+
+class Missing(exits.Failure):
+    """There is no such object."""
+
+
+class Refused(exits.Failure):
+    """S3 said no, and will say so again: wrong bucket, no right."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """`s3://bucket/prefix`; the prefix has no slash at either end and may be empty."""
+
+    bucket: str
+    prefix: str = ""
+
+    def key(self, *names: str) -> str:
+        """Of an object below."""
+        return "/".join(part for part in (self.prefix, *names) if part)
+
+    def below(self, *names: str) -> Address:
+        return Address(self.bucket, self.key(*names))
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+def parse(url: str) -> Address:
+    """Raises ValueError with a sentence that names what is wrong."""
+    scheme, mark, rest = str(url).partition("://")
+    bucket, _, prefix = rest.partition("/")
+    if scheme != "s3" or not mark or not bucket:
+        raise ValueError(f"{url!r} is no S3 address: write s3://bucket/prefix")
+    prefix = prefix.rstrip("/")
+    if "" in prefix.split("/") and prefix:
+        raise ValueError(f"{url!r} has an empty name in its prefix: write s3://bucket/prefix")
+    return Address(bucket, prefix)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One object of a listing; `size` in bytes."""
+
+    key: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An upload that is done: its size in bytes, and the hex SHA-256 of what was sent."""
+
+    size: int
+    sha256: str
+
+
+@dataclass
+class Counts:
+    """What went over the wire since the start."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Tries by operation (`UploadPart`), those that failed too."""
+    retries: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    waited_seconds: float = 0.0
+    """For leave of the rate, over all threads."""
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, **amounts: float) -> None:
+        with self.lock:
+            for name, amount in amounts.items():
+                setattr(self, name, getattr(self, name) + amount)
+
+
+class Objects:
+    """One bucket, for any number of threads.
+
+    A request that fails for a passing reason (503, 500, a time limit, a broken connection) is tried again for up to
+    `patience` seconds, then raises exits.Failure.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        rate: Rate | None = None,
+        patience: float = 120.0,
+        threads: int = 8,
+        backoff: Backoff | None = None,
+    ) -> None:
+        import boto3
+        from botocore.config import Config
+
+        self.bucket, self.threads, self._patience = bucket, threads, patience
+        self.counts = Counts()
+        self._rate, self._backoff = rate, backoff or Backoff()
+        # An endpoint of one's own has no name in DNS for every bucket.
+        own = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        self._client: Any = boto3.session.Session().client(
+            "s3",
+            region_name=os.environ.get("AWS_REGION") or None,
+            config=Config(
+                retries={"total_max_attempts": 1, "mode": "standard"},
+                max_pool_connections=threads + 2,
+                connect_timeout=10,
+                read_timeout=60,
+                s3={"addressing_style": "path"} if own else None,
+            ),
+        )
+        self._client.meta.events.register("before-send.s3", self._before_send)
+
+    def _before_send(self, event_name: str, **_: object) -> None:
+        """Every HTTP request passes here, each part of an upload too."""
+        waited = self._rate.take() if self._rate else 0.0
+        with self.counts.lock:
+            self.counts.requests[event_name.rpartition(".")[2]] += 1
+            self.counts.waited_seconds += waited
+
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        """Every object below, in the order of their keys."""
+        more: dict[str, str] = {}
+        while True:
+            page = self._ask("list_objects_v2", prefix, Prefix=prefix, **more)
+            for item in page.get("Contents", ()):
+                yield Entry(item["Key"], item["Size"])
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def size(self, key: str) -> int:
+        """In bytes. Raises Missing."""
+        return int(self._ask("head_object", key, Key=key)["ContentLength"])
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
+        """`length` bytes from `start`, by default all to the end. Raises Missing."""
+        if length == 0:
+            return b""
+        end = "" if length is None else start + length - 1
+        span = {"Range": f"bytes={start}-{end}"} if start or length is not None else {}
+        data: bytes = self._patiently(
+            "get_object",
+            key,
+            lambda: self._client.get_object(Bucket=self.bucket, Key=key, **span)["Body"].read(),
+        )
+        if length is not None and len(data) != length:
+            raise exits.Failure(
+                f"s3://{self.bucket}/{key}: {len(data)} bytes from {start} instead of {length}: it was cut short"
+            )
+        self.counts.add(received_bytes=len(data))
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """One request, all or nothing. S3 checks the checksum that boto3 sends along."""
+        self._ask("put_object", key, Key=key, Body=data)
+        self.counts.add(sent_bytes=len(data))
+
+    def upload(self, key: str, path: Path, part_bytes: int = PART_BYTES) -> Sent:
+        """A file, in parts of so many bytes (more where S3's limit of parts asks for it), `threads` at a time.
+
+        It holds at most `threads` + 1 parts in memory. A file of one part is one PutObject. After a failure no parts
+        are left behind, as far as S3 can be reached. Raises OSError, exits.Failure.
+        """
+        size = path.stat().st_size
+        if size <= part_bytes:
+            data = path.read_bytes()
+            self.put(key, data)
+            return Sent(len(data), hashlib.sha256(data).hexdigest())
+        part_bytes = max(part_bytes, -(-size // MOST_PARTS))
+        upload = str(self._ask("create_multipart_upload", key, Key=key)["UploadId"])
+        try:
+            tags, sent = self._parts(key, upload, path, part_bytes)
+            if sent.size != size:
+                raise exits.Failure(
+                    f"{path} changed while it was uploaded: {sent.size} bytes instead of {size}"
+                )
+            self._complete(key, upload, tags, size)
+        except BaseException:
+            self.abort(key, upload)
+            raise
+        return sent
+
+    def _parts(self, key: str, upload: str, path: Path, part_bytes: int) -> tuple[list[str], Sent]:
+        """Send all parts; returns their tags in order."""
+
+        def send(number: int, data: bytes) -> str:
+            arguments = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
+            tag = str(self._ask("upload_part", key, **arguments)["ETag"])
+            self.counts.add(sent_bytes=len(data))
+            return tag
+
+        digest, size = hashlib.sha256(), 0
+        futures: list[Future[str]] = []
+        with ThreadPoolExecutor(self.threads, "upload") as pool, path.open("rb") as file:
+            try:
+                while data := file.read(part_bytes):
+                    digest.update(data)
+                    size += len(data)
+                    if len(futures) >= self.threads:
+                        futures[-self.threads].result()
+                    futures.append(pool.submit(send, len(futures) + 1, data))
+                return [future.result() for future in futures], Sent(size, digest.hexdigest())
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    def _complete(self, key: str, upload: str, tags: list[str], size: int) -> None:
+        """An answer that got lost is no failure: then the object is there, and the upload is not."""
+        parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]
+        arguments = {"Key": key, "UploadId": upload, "MultipartUpload": {"Parts": parts}}
+        try:
+            self._ask("complete_multipart_upload", key, **arguments)
+        except Refused:
+            there = -1
+            with suppress(exits.Failure):
+                there = self.size(key)
+            if there != size:
+                raise
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Those that exist; a thousand a request."""
+        remaining = list(keys)
+        while remaining:
+            some, remaining = remaining[:1000], remaining[1000:]
+            listing = {"Objects": [{"Key": key} for key in some], "Quiet": True}
+            for error in self._ask("delete_objects", some[0], Delete=listing).get("Errors", ()):
+                raise exits.Failure(
+                    f"s3://{self.bucket}/{error['Key']}: cannot be deleted: {error['Code']}: {error['Message']}"
+                )
+
+    def uploads(self, prefix: str) -> list[tuple[str, str]]:
+        """Key and id of every multipart upload below that was neither completed nor aborted."""
+        found: list[tuple[str, str]] = []
+        more: dict[str, str] = {}
+        while True:
+            page = self._ask("list_multipart_uploads", prefix, Prefix=prefix, **more)
+            found += [(item["Key"], item["UploadId"]) for item in page.get("Uploads", ())]
+            if not page.get("IsTruncated"):
+                return found
+            more = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
+    def abort(self, key: str, upload: str) -> None:
+        """Give up a multipart upload; what cannot be given up now is left for a sweep."""
+        with suppress(exits.Failure):
+            self._ask("abort_multipart_upload", key, Key=key, UploadId=upload)
+
+    def _ask(self, method: str, about: str, **arguments: Any) -> Any:
+        """The answer to one call of boto3 about a key or prefix."""
+        call = getattr(self._client, method)
+        return self._patiently(method, about, lambda: call(Bucket=self.bucket, **arguments))
+
+    def _patiently(self, method: str, about: str, once: Callable[[], Any]) -> Any:
+        """What `once` returns, after as many tries as it takes."""
+        began = time.monotonic()
+        failures = 0
+        while True:
+            try:
+                return once()
+            except Exception as error:
+                operation = self._client.meta.method_to_api_mapping[method]
+                failure = _judged(error, f"s3://{self.bucket}/{about}: {operation}")
+                if failure is None:
+                    raise
+                if not isinstance(failure, _Passing):
+                    raise failure from error
+                failures += 1
+                pause = self._backoff.pause(failures)
+                seconds = time.monotonic() - began
+                if seconds + pause > self._patience:
+                    raise exits.Failure(f"{failure} ({failures} tries in {seconds:.0f} s)") from error
+            self.counts.add(retries=1)
+            time.sleep(pause)
+
+
+class _Passing(exits.Failure):
+    """May go away by itself."""
+
+
+def _judged(error: Exception, what: str) -> exits.Failure | None:
+    """What an error of boto3 means (None: it is not one)."""
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        said = error.response.get("Error", {})
+        code = str(said.get("Code", ""))
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        sentence = f"{what}: {code}: {said.get('Message', '')}"
+        if code in _PASSING or status >= 500 or status == 429:
+            return _Passing(sentence)
+        if code in ("NoSuchKey", "NotFound", "404"):
+            return Missing(sentence)
+        return Refused(sentence, exits.CONFIG)
+    if isinstance(error, (exceptions.NoCredentialsError, exceptions.NoRegionError)):
+        return Refused(f"{what}: {error}", exits.CONFIG)
+    if isinstance(error, exceptions.BotoCoreError):
+        return _Passing(f"{what}: {error}")
+    return None
