@@ -13,7 +13,6 @@ import torch.distributed as dist
 from torch import nn
 
 from trainer import exits, schedule, sharding
-from trainer import loss as losses
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
@@ -108,14 +107,14 @@ def train(run: Run) -> bool:
             micros = run.training.step(step, job.batch.sequences, job.seed)
             agreed = run.agree(sum(micro.counted for micro in micros))
 
-        # Forward and backward, one micro batch at a time. Gradients add up, between passes and between processes;
-        # dividing by all targets here makes the sum the gradient of the mean loss over the whole batch.
+        # Forward and backward, one micro batch at a time. Each loss is the micro batch's part of the mean over all
+        # targets of the whole batch, so that gradients add up, between passes and between processes.
         with clock("passes"):
             step_loss = torch.zeros_like(run.loss_sum)
             for number, micro in enumerate(micros, start=1):
                 sharding.accumulate(run.model, job.parallel, last=number == len(micros))
-                loss = forward(run, micro)
-                (loss / max(1, agreed.targets)).backward()
+                loss = forward(run, micro, max(1, agreed.targets))
+                loss.backward()
                 step_loss += loss.detach()
 
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
@@ -126,7 +125,7 @@ def train(run: Run) -> bool:
             if verdict is Verdict.UPDATE:
                 optimisers.set_rate(run.optimiser, rate)
                 run.optimiser.step()
-                run.loss_sum += step_loss
+                run.loss_sum += step_loss * agreed.targets
                 run.loss_targets += agreed.targets
             run.optimiser.zero_grad(set_to_none=True)
         if verdict is Verdict.GO_BACK:
@@ -157,11 +156,12 @@ def train(run: Run) -> bool:
     return run.step == job.steps
 
 
-def forward(run: Run, micro: Micro) -> torch.Tensor:
-    """Summed loss of one micro batch: a float32 scalar on the device."""
+def forward(run: Run, micro: Micro, over: int) -> torch.Tensor:
+    """Summed loss of one micro batch, divided by `over`: a float32 scalar on the device."""
     inputs = micro.inputs.to(run.ranks.device, non_blocking=True)
     targets = micro.targets.to(run.ranks.device, non_blocking=True)
-    return losses.summed(run.model(input_ids=inputs, use_cache=False).logits, targets)
+    loss: torch.Tensor = run.model(inputs, targets, over)  # the loss itself: see loss.py
+    return loss
 
 
 def clip(model: nn.Module, limit: float | None) -> float:
@@ -179,7 +179,7 @@ def evaluate(run: Run) -> float:
     total = torch.zeros(2, dtype=torch.float64, device=run.ranks.device)
     run.model.eval()
     for micro in run.held_out.evenly(run.job.evaluate.sequences):
-        total[0] += forward(run, micro)
+        total[0] += forward(run, micro, 1)
         total[1] += micro.counted
     run.model.train()
     sharding.reshard(run.model)

@@ -11,11 +11,10 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def policy(precision: Precision) -> MixedPrecisionPolicy:
-    """FSDP's policy. `reduce_dtype` is always given: what None means changed between torch 2.14 and 2.15."""
-    compute = DTYPES[precision.compute]
+    """FSDP's policy. `reduce_dtype` is always given: what None means changed between torch 2.14 and 2.15.
+
+    Outputs are left as they are: activations have the parameters' type anyway, and the loss stays float32.
+    """
     return MixedPrecisionPolicy(
-        param_dtype=compute,
-        reduce_dtype=DTYPES[precision.reduce],
-        output_dtype=compute,
-        cast_forward_inputs=True,
+        param_dtype=DTYPES[precision.compute], reduce_dtype=DTYPES[precision.reduce], cast_forward_inputs=True
     )

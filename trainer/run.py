@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer import compiling, exits, flops, loop, ranks, recompute, sharding, versions, weights
+from trainer import compiling, exits, flops, loop, loss, ranks, recompute, sharding, versions, weights
 from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
@@ -125,7 +125,7 @@ def open_data(
 def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
     """The sharded model with its weights, its FLOPs per token and its number of parameters.
 
-    The order matters: recomputation, then compilation, then sharding, each around the one before; memory comes last.
+    The order matters: loss, recomputation, compilation, sharding, each around the one before; memory comes last.
     """
     config = models.shape(job.model)
     model = models.build(config)
@@ -138,6 +138,7 @@ def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
         attention_width=config.num_attention_heads * config.head_dim,
         sequence=job.model.sequence,
     )
+    loss.apply(model)
     recompute.apply(model, job.recompute)
     if job.compile:
         compiling.apply(model)

@@ -34,8 +34,8 @@ def injected(
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folder_of_data = loop.forward, run.open_data, run.data_folder
 
-    def poisoned(state: loop.Run, micro: Micro) -> torch.Tensor:
-        loss = forward(state, micro)
+    def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
+        loss = forward(state, micro, over)
         return loss * math.inf if state.step + 1 == poison and here.rank == here.world - 1 else loss
 
     def broken(*_: object) -> Any:
