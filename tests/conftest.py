@@ -7,10 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lab.settings import Lab
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+# How long an example takes says more about what else the machine does than about the example.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
