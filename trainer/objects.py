@@ -79,6 +79,8 @@ class Entry:
 
     key: str
     size: int
+    tag: str = field(default="", compare=False)
+    """Another one whenever the object was written with other content (S3's ETag)."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Objects:
         while True:
             page = self._ask("list_objects_v2", prefix, Prefix=prefix, **more)
             for item in page.get("Contents", ()):
-                yield Entry(item["Key"], item["Size"])
+                yield Entry(item["Key"], item["Size"], item["ETag"].strip('"'))
             if not page.get("IsTruncated"):
                 return
             more = {"ContinuationToken": page["NextContinuationToken"]}

@@ -55,7 +55,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     with here.control.phase("loading the newest checkpoint", limit):
         step = checkpoints.load_newest()
 
-    unigram = index.splits[prepare.TRAIN].unigram_entropy
+    unigram = index.splits[shards.TRAIN].unigram_entropy
     for line in unlocked:
         report.say(f"warning: {line}")
     report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
@@ -114,12 +114,12 @@ def open_data(
             stream, job.model.sequence, rank=here.rank, world=here.world, micro=job.batch.micro
         )
 
-    held_out = windows(prepare.HELD_OUT) if job.evaluate.sequences else None
+    held_out = windows(shards.HELD_OUT) if job.evaluate.sequences else None
     if held_out is not None and not held_out.windows:
         raise exits.Failure(
             "data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG
         )
-    return index, windows(prepare.TRAIN), held_out
+    return index, windows(shards.TRAIN), held_out
 
 
 def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:

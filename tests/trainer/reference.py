@@ -15,7 +15,7 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM
 
 from trainer import model as models
 from trainer.config import Job
-from trainer.data import batches, prepare, shards
+from trainer.data import batches, shards
 from trainer.schedule import rate
 
 
@@ -30,7 +30,7 @@ def train(job: Job, data: Path) -> Curve:
     torch.set_num_threads(1)
     model = LlamaForCausalLM(models.shape(job.model)).float()
     models.initialise(model, job.model.initial_deviation, job.seed)
-    stream = shards.Stream(data, shards.read_index(data), prepare.TRAIN)
+    stream = shards.Stream(data, shards.read_index(data), shards.TRAIN)
     reader = batches.Batches(stream, job.model.sequence, rank=0, world=1, micro=job.batch.sequences)
     settings = job.optimiser
     optimiser = torch.optim.AdamW(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -12,43 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer import exits
-from trainer.data import batches, prepare, shards, sources
+from trainer.data import batches, documents, prepare, readers, shards, sources
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, shards.Index]:
     folder = tmp_path_factory.mktemp("prepared")
-    return folder, prepare.prepare("python-documentation", "byt5", 0.05, folder, size=50_000)
+    return folder, prepare.prepare("python-documentation", "byt5", 0.05, folder, shard_tokens=50_000)
+
+
+def everything(source: str) -> list[documents.Document]:
+    found = sources.open_source(source)
+    reader = readers.Reader(found.place)
+    return [document for unit in found.units(1 << 20) for document in found.documents(unit, reader)]
 
 
 def test_tokens_are_the_bytes_of_the_text(prepared: tuple[Path, shards.Index]) -> None:
     folder, index = prepared
-    for split, held_out in ((prepare.TRAIN, False), (prepare.HELD_OUT, True)):
+    for split, held_out in ((shards.TRAIN, False), (shards.HELD_OUT, True)):
         expected: list[int] = []
-        for document in sources.documents("python-documentation"):
-            if document.held_out(0.05) == held_out:
+        for document in everything("python-documentation"):
+            if documents.held_out(document, document.digest(), 0.05) == held_out:
                 expected += [byte + 3 for byte in document.parts[0].text.encode()] + [1]
         stream = shards.Stream(folder, index, split)
         assert len(stream) == index.splits[split].tokens == len(expected)
         assert stream.read(0, len(stream)).tolist() == expected
-    assert len(index.splits[prepare.TRAIN].shards) > 3, "several shards, or crossing borders is not tested"
-    assert 0.01 < index.splits[prepare.HELD_OUT].tokens / index.splits[prepare.TRAIN].tokens < 0.15
-
-
-def test_workers_change_nothing_and_a_second_run_does_nothing(
-    prepared: tuple[Path, shards.Index], tmp_path: Path
-) -> None:
-    _, index = prepared
-    assert prepare.prepare("python-documentation", "byt5", 0.05, tmp_path, workers=2, size=50_000) == index
-    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.tokens")}
-    next(iter(times)).unlink()
-    next(iter(tmp_path.glob("held-out-*.json"))).unlink()  # as if killed before this unit was noted
-    assert prepare.prepare("python-documentation", "byt5", 0.05, tmp_path, size=50_000) == index
-    again = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.tokens")}
-    assert len(again) == len(times), "what was missing is there again"
-    assert sum(again[path] == time for path, time in times.items()) == len(times) - 2, (
-        "and nothing else was done"
-    )
+    assert len(index.splits[shards.TRAIN].shards) > 3, "several shards, or crossing borders is not tested"
+    assert 0.01 < index.splits[shards.HELD_OUT].tokens / index.splits[shards.TRAIN].tokens < 0.15
 
 
 def test_entropy_of_known_distributions() -> None:
@@ -58,28 +47,12 @@ def test_entropy_of_known_distributions() -> None:
 
 def test_a_cut_shard_is_refused(prepared: tuple[Path, shards.Index], tmp_path: Path) -> None:
     folder, index = prepared
-    for path in folder.iterdir():
+    for path in folder.glob("*.*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    victim = tmp_path / index.splits[prepare.TRAIN].shards[0].file
+    victim = tmp_path / index.splits[shards.TRAIN].shards[0].file
     victim.write_bytes(victim.read_bytes()[:-2])
     with pytest.raises(exits.Failure, match="prepare the data again"):
-        shards.Stream(tmp_path, index, prepare.TRAIN)
-
-
-def test_folders_of_text_and_json_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("eins")
-    (tmp_path / "b.jsonl").write_text('{"text": "zwei"}\n\n{"text": "drei"}\n')
-    with gzip.open(tmp_path / "c.jsonl.gz", "wt") as file:
-        file.write(json.dumps({"text": "vier"}) + "\n")
-    assert [document.parts[0].text for document in sources.documents(tmp_path)] == [
-        "eins",
-        "zwei",
-        "drei",
-        "vier",
-    ]
-    (tmp_path / "d.jsonl").write_text('{"words": 1}\n')
-    with pytest.raises(exits.Failure, match=r"d.jsonl:1"):
-        list(sources.documents(tmp_path))
+        shards.Stream(tmp_path, index, shards.TRAIN)
 
 
 @given(count=st.integers(0, 40), world=st.integers(1, 9), micro=st.integers(1, 5), length=st.integers(2, 9))
@@ -87,7 +60,7 @@ def test_shares_hold_every_window_once(
     prepared: tuple[Path, shards.Index], count: int, world: int, micro: int, length: int
 ) -> None:
     folder, index = prepared
-    stream = shards.Stream(folder, index, prepare.TRAIN)
+    stream = shards.Stream(folder, index, shards.TRAIN)
     windows = list(range(3, 3 + count))
     rows, passes = [], set()
     for rank in range(world):
@@ -113,7 +86,7 @@ def test_only_answers_count(tmp_path: Path) -> None:
     source = lines(tmp_path, {"prompt": "2+2=", "answer": "four"}, {"text": "plain"})
     folder = tmp_path / "prepared"
     index = prepare.prepare(source, "byt5", 0.0, folder)
-    stream = shards.Stream(folder, index, prepare.TRAIN)
+    stream = shards.Stream(folder, index, shards.TRAIN)
     text = "2+2=four\x00plain\x00"  # a zero stands for the end token
     assert [
         max(0, number - 3) if number != 1 else 0 for number in stream.read(0, len(stream)).tolist()
@@ -155,7 +128,7 @@ def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
     ]
     source = lines(tmp_path / "texts", {"messages": [{"role": role, "content": text} for role, text in said]})
     index = prepare.prepare(source, str(tmp_path / "tokenizer"), 0.0, tmp_path / "prepared")
-    stream = shards.Stream(tmp_path / "prepared", index, prepare.TRAIN)
+    stream = shards.Stream(tmp_path / "prepared", index, shards.TRAIN)
     numbers, counted = stream.read(0, len(stream)), stream.counted(0, len(stream))
     assert (
         tokenizer.decode(numbers)
@@ -165,22 +138,3 @@ def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
 
     with pytest.raises(exits.Failure, match="byt5: has no chat template"):
         prepare.prepare(source, "byt5", 0.0, tmp_path / "other")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"words": 1},
-        {"text": 5},
-        {"prompt": "no answer"},
-        {"messages": []},
-        {"messages": [{"role": "user"}]},
-        "text",
-        3,
-    ],
-)
-def test_lines_that_are_none_of_the_three_kinds(tmp_path: Path, line: object) -> None:
-    with pytest.raises(
-        exits.Failure, match=r"data.jsonl:1: expected a text, a prompt and an answer, or messages"
-    ):
-        list(sources.documents(lines(tmp_path, line)))

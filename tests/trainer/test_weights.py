@@ -108,11 +108,11 @@ def test_the_first_loss_is_the_one_that_transformers_gets(
     import torch
     from transformers import AutoModelForCausalLM
 
-    from trainer.data import batches, prepare, shards
+    from trainer.data import batches, shards
 
     outcome = outcomes["float32-moved"]
     data = outcome.output / "data"
-    stream = shards.Stream(data, shards.read_index(data), prepare.TRAIN)
+    stream = shards.Stream(data, shards.read_index(data), shards.TRAIN)
     (batch,) = batches.Batches(stream, 64, rank=0, world=1, micro=8).step(1, 8, 5)
     model = AutoModelForCausalLM.from_pretrained(published["float32"]["huggingface"], dtype=torch.float32)
     with torch.no_grad():

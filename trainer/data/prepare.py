@@ -1,185 +1,252 @@
-"""Documents to token shards, in worker processes that share nothing.
+"""Documents to token shards, by workers that share nothing.
 
-    python -m trainer.data.prepare --source python-documentation --output FOLDER [--workers N]
-
-Each unit of work is a run of documents that ends in one shard file of one split. A unit whose file is already
-complete is not done again, so a preparation that was killed goes on where it stopped, and its outcome is the same
-byte for byte whatever the number of workers.
+A source is cut into units of work that follow from its list of files (sources.py). Each unit gives shards of its own
+and a note that it is complete (units.py), and a unit with a note is not done again. So a preparation that was killed
+goes on where it stopped, may be spread over processes and machines in any way, and gives the same bytes. The index
+is written once all notes are there, by whoever finds that first; without it a folder is not prepared.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
+import os
 import sys
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from trainer import exits
-from trainer.data import shards, sources, tokenizers
-from trainer.files import write_atomically
+from trainer.data import plans, pool, readers, shards, sources, tokenizers, units
+from trainer.data.documents import TEXT
+from trainer.data.places import Place, place
+from trainer.data.plans import Plan
+from trainer.data.progress import Meter
+from trainer.data.shards import HELD_OUT, TRAIN, Index
+from trainer.data.sources import Unit
+from trainer.data.tokenizers import Tokenizer
+from trainer.data.units import Note
 
-Source = Literal["python-documentation"] | Path
-TRAIN, HELD_OUT = "train", "held-out"
-UNIT_CHARACTERS = 64 << 20
-"""Text that goes into one shard: big enough for few files, small enough to spread over many workers."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Documents that become one shard."""
-
-    split: str
-    number: int
-    documents: tuple[sources.Document, ...]
-
-    @property
-    def file(self) -> str:
-        return f"{self.split}-{self.number:05d}.tokens"
-
-    def digest(self, tokenizer: str) -> str:
-        """Of everything that the shard depends on."""
-        return hashlib.sha256(repr((tokenizer, self.documents)).encode()).hexdigest()
+NOTES_AT_ONCE = 16
+INDEX_OF_POD = "JOB_COMPLETION_INDEX"
+"""What Kubernetes tells each pod of an Indexed Job."""
 
 
-def units(source: Source, held_out: float, size: int) -> Iterator[Unit]:
-    """Cut a source into units of about `size` characters, split by split."""
-    waiting: dict[str, list[sources.Document]] = {TRAIN: [], HELD_OUT: []}
-    sizes, numbers = dict.fromkeys(waiting, 0), dict.fromkeys(waiting, 0)
-    for document in sources.documents(source):
-        split = HELD_OUT if document.held_out(held_out) else TRAIN
-        waiting[split].append(document)
-        sizes[split] += document.size
-        if sizes[split] >= size:
-            yield Unit(split, numbers[split], tuple(waiting[split]))
-            numbers[split] += 1
-            waiting[split], sizes[split] = [], 0
-    for split, rest in waiting.items():
-        if rest:
-            yield Unit(split, numbers[split], tuple(rest))
-
-
-def tokenise(unit: Unit, tokenizer_name: str, folder: Path) -> dict[str, Any]:
-    """Write one shard and a note beside it; returns the note. Done already: returns the note that is there."""
-    digest = unit.digest(tokenizer_name)
-    note_path = folder / f"{unit.file}.json"
-    if note := _done(note_path, digest):
-        return note
-    tokenizer = tokenizers.load(tokenizer_name)
-    dtype = shards.dtype_for(tokenizer.vocabulary)
-    pieces, counted = [], []
-    for document in unit.documents:
-        numbers, counts = tokenizer.document(document.parts)
-        pieces.append(np.array(numbers, dtype=dtype))
-        counted.append(np.array(counts, dtype=np.bool_))
-    tokens = np.concatenate(pieces)
-    shard = shards.write_shard(folder, unit.file, tokens, np.concatenate(counted))
-    note = {
-        "input": digest,
-        "vocabulary": tokenizer.vocabulary,
-        "documents": len(unit.documents),
-        "counts": np.bincount(tokens, minlength=tokenizer.vocabulary).tolist(),
-        "shard": asdict(shard),
-    }
-    write_atomically(note_path, json.dumps(note))  # last: without it the shard is made again
-    return note
-
-
-def _done(note_path: Path, digest: str) -> dict[str, Any] | None:
-    """The note of an earlier run, if it is of the same input and its files are still there."""
-    if not note_path.exists():
-        return None
-    note: dict[str, Any] = json.loads(note_path.read_text())
-    files = [name for name in (note["shard"]["file"], note["shard"]["counted"]) if name]
-    return (
-        note
-        if note["input"] == digest and all((note_path.parent / name).exists() for name in files)
-        else None
+def plan_of(source: str | Path, tokenizer: Tokenizer, held_out: float, **options: Any) -> Plan:
+    """`options` are Plan's. Raises exits.Failure if there is nothing to prepare."""
+    return Plan(
+        sources.open_source(source),
+        tokenizer.name,
+        tokenizers.digest(tokenizer.name),
+        tokenizer.vocabulary,
+        held_out,
+        **options,
     )
 
 
 def prepare(
-    source: Source,
+    source: str | Path,
     tokenizer: str,
     held_out: float,
-    folder: Path,
+    folder: str | Path,
     *,
     workers: int = 1,
-    size: int = UNIT_CHARACTERS,
-) -> shards.Index:
+    **options: Any,
+) -> Index:
     """Fill `folder` with shards and their index; returns the index. One worker works in this very process."""
-    folder.mkdir(parents=True, exist_ok=True)
+    loaded = tokenizers.load(tokenizer)
+    plan, output = plan_of(source, loaded, held_out, **options), place(folder)
+    plan.claim(output)
+    work(plan, plan.units, loaded, output, workers)
+    return merge(plan, output)
+
+
+def part(plan: Plan, number: int, of: int) -> tuple[Unit, ...]:
+    """The units of one of `of` parts, numbered from 0."""
+    return plan.units[number::of]
+
+
+def work(plan: Plan, mine: Sequence[Unit], tokenizer: Tokenizer, output: Place, workers: int) -> Meter:
+    """Do those of the units that are not done yet; returns what was done now."""
+    todo = [unit for unit, note in zip(mine, _notes(plan, mine, output), strict=True) if note is None]
+    meter = Meter(sum(unit.bytes for unit in todo))
     if workers == 1:
-        done = [(unit.split, tokenise(unit, tokenizer, folder)) for unit in units(source, held_out, size)]
-    else:
-        done = _in_pool(workers, source, tokenizer, held_out, folder, size)
-    splits = {}
-    for split in (TRAIN, HELD_OUT):
-        notes = [note for name, note in done if name == split]
-        if split == TRAIN and not notes:
-            raise exits.Failure(f"data.source {source}: no documents are left for training", exits.CONFIG)
-        counts = np.sum([note["counts"] for note in notes], axis=0) if notes else np.zeros(0, dtype=np.int64)
-        splits[split] = shards.Split(
-            documents=sum(note["documents"] for note in notes),
-            tokens=int(counts.sum()),
-            unigram_entropy=shards.entropy(counts.tolist()),
-            shards=tuple(shards.Shard(**note["shard"]) for note in notes),
+        for unit in todo:
+            units.work(plan, unit, tokenizer, output, meter.add)
+    elif todo:
+        pool.work(plan, todo, tokenizer, output, workers, meter)
+    return meter
+
+
+def merge(plan: Plan, output: Place) -> Index:
+    """Write the index. Raises exits.Failure while units are missing."""
+    found = _notes(plan, plan.units, output)
+    missing = [unit.number for unit, note in zip(plan.units, found, strict=True) if note is None]
+    if missing:
+        first = ", ".join(map(str, missing[:10]))
+        raise exits.Failure(
+            f"{output.url}: {len(missing)} of {len(found)} units are not done ({first}{' …' * (len(missing) > 10)}); "
+            "run their parts again, then --merge"
         )
-    vocabulary = done[0][1]["vocabulary"]
-    index = shards.Index(tokenizer, vocabulary, shards.dtype_for(vocabulary), splits)
-    index.write(folder)
+    notes = [note for note in found if note is not None]
+    splits = {split: _split(notes, split) for split in (TRAIN, HELD_OUT)}
+    if not splits[TRAIN].documents:
+        raise exits.Failure(
+            f"data.source {plan.source.name}: no documents are left for training", exits.CONFIG
+        )
+    index = Index(
+        plan.tokenizer, plan.vocabulary, shards.dtype_for(plan.vocabulary), splits, plan.tokenizer_digest
+    )
+    index.write(output)
+    output.sweep()
     return index
 
 
-def _in_pool(
-    workers: int, source: Source, tokenizer: str, held_out: float, folder: Path, size: int
-) -> list[tuple[str, dict[str, Any]]]:
-    """Only a few units are read ahead of the workers, so a source may be larger than memory."""
-    done: list[tuple[str, dict[str, Any]]] = []
-    ahead: deque[tuple[str, Future[dict[str, Any]]]] = deque()
-    with ProcessPoolExecutor(workers) as pool:
-        for unit in units(source, held_out, size):
-            ahead.append((unit.split, pool.submit(tokenise, unit, tokenizer, folder)))
-            if len(ahead) > 2 * workers:
-                split, future = ahead.popleft()
-                done.append((split, future.result()))
-        done += [(split, future.result()) for split, future in ahead]
-    return done
+def _split(notes: Iterable[Note], name: str) -> shards.Split:
+    counts = sum((note.counts[name] for note in notes), start=np.zeros(1, dtype=np.int64))
+    return shards.Split(
+        documents=sum(note.documents[name] for note in notes),
+        tokens=int(counts.sum()),
+        unigram_entropy=shards.entropy(counts.tolist()),
+        shards=tuple(shard for note in notes for shard in note.shards[name]),
+    )
+
+
+def _notes(plan: Plan, of: Sequence[Unit], output: Place) -> list[Note | None]:
+    with ThreadPoolExecutor(NOTES_AT_ONCE) as threads:
+        return list(threads.map(lambda unit: units.note(plan, unit, output), of))
+
+
+EXAMPLES = """
+examples:
+  one machine:        --source /fsx/texts --tokenizer /fsx/models/llama-2-7b --output /fsx/data/corpus --workers 32
+  part 3 of 16:       … --part 3/16          (0/16 is the first; the part that finds all others done writes the index)
+  an Indexed Job:     … --parts 16           (which part it is stands in JOB_COMPLETION_INDEX)
+  the index alone:    … --merge
+
+exit status: 0 done, 2 the source or an option is wrong, 138 not complete or a worker was lost: start again to go on
+"""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m trainer.data.prepare", description=__doc__.splitlines()[0]
+        description=(__doc__ or "").split("\n\n")[0], epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter, prog="python -m trainer.data.prepare",
+    )  # fmt: skip
+    add = parser.add_argument
+    add(
+        "--source",
+        required=True,
+        help=f"{sources.PYTHON}, or a folder of {', '.join(readers.SUFFIXES)} files",
     )
-    parser.add_argument(
-        "--source", required=True, help="python-documentation, or a folder of .txt and .jsonl(.gz) files"
-    )
-    parser.add_argument("--output", required=True, type=Path)
-    parser.add_argument("--tokenizer", default="byt5", help="byt5, or a Hugging Face tokenizer folder")
-    parser.add_argument("--held-out", type=float, default=0.05, help="share of documents kept from training")
-    parser.add_argument("--workers", type=int, default=1)
+    add("--output", required=True, help="folder for the shards")
+    add("--tokenizer", default=tokenizers.BYT5, help="byt5, or a Hugging Face tokenizer folder")
+    add("--held-out", type=float, default=0.05, help="share of documents kept from training (default 0.05)")
+    add("--text", default=TEXT, metavar="KEY", help="key or column of plain texts (default text)")
+    add("--skip-bad", action="store_true", help="leave bad records out and count them")
+    add("--deduplicate", action="store_true", help="leave out copies of a document within a unit of work")
+    add("--workers", type=int, default=1, help="processes")
+    add("--part", metavar="I/N", help="do only the Ith of N parts")
+    add("--parts", type=int, metavar="N", help=f"the same, with I from {INDEX_OF_POD}")
+    add("--merge", action="store_true", help="only write the index, once all parts are done")
+    add("--unit-bytes", type=int, default=plans.UNIT_BYTES, help="of the source, in one unit of work")
+    add("--shard-tokens", type=int, default=plans.SHARD_TOKENS, help="tokens in one shard")
+    add("--json", action="store_true", help="summary as one JSON object")
     arguments = parser.parse_args()
-    source = arguments.source if arguments.source == "python-documentation" else Path(arguments.source)
     try:
-        index = prepare(
-            source, arguments.tokenizer, arguments.held_out, arguments.output, workers=arguments.workers
-        )
+        print(_summary(_run(arguments), arguments.json))
     except exits.Failure as failure:
         print(failure, file=sys.stderr)
         return failure.status
-    for name, split in index.splits.items():
-        print(
-            f"{name}: {split.documents:,} documents, {split.tokens:,} tokens in {len(split.shards)} shard(s), "
-            f"unigram entropy {split.unigram_entropy:.4f} nats"
-        )
+    except OSError as error:  # of the storage: a full disk, a file system that is gone
+        print(error, file=sys.stderr)
+        return exits.RETRY
     return exits.FINISHED
+
+
+def _run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Facts about what was done."""
+    began = time.monotonic()
+    for option in ("workers", "unit_bytes", "shard_tokens"):
+        if getattr(arguments, option) < 1:
+            raise exits.Failure(f"--{option.replace('_', '-')} must be at least 1", exits.CONFIG)
+    if not 0 <= arguments.held_out < 1:
+        raise exits.Failure("--held-out is a share of at least 0 and below 1", exits.CONFIG)
+    number, of = _which(arguments.part, arguments.parts)
+    tokenizer = tokenizers.load(arguments.tokenizer)
+    options = ("text", "skip_bad", "deduplicate", "unit_bytes", "shard_tokens")
+    plan = plan_of(
+        arguments.source,
+        tokenizer,
+        arguments.held_out,
+        **{name: getattr(arguments, name) for name in options},
+    )
+    output = place(arguments.output)
+    plan.claim(output)
+    meter, index = Meter(0), None
+    if not arguments.merge:
+        meter = work(plan, part(plan, number, of), tokenizer, output, arguments.workers)
+    if arguments.merge or len(output.files(units.FOLDER)) >= len(plan.units):
+        index = merge(plan, output)
+    seconds = time.monotonic() - began
+    mine = [note for note in _notes(plan, part(plan, number, of), output) if note]
+    return {
+        "complete": index is not None,
+        "part": f"{number}/{of}",
+        "units": len(mine),
+        "units_of_all": len(plan.units),
+        "skipped": sum(note.skipped for note in mine),
+        "duplicates": sum(note.duplicates for note in mine),
+        "done_now": {"documents": meter.documents, "tokens": meter.tokens, "seconds": round(seconds, 3),
+                     "tokens_per_second": round(meter.tokens / seconds)},
+        "splits": {
+            name: {"documents": split.documents, "tokens": split.tokens, "shards": len(split.shards),
+                   "unigram_entropy": split.unigram_entropy}
+            for name, split in (index.splits.items() if index else ())
+        },
+    }  # fmt: skip
+
+
+def _which(part_: str | None, parts: int | None) -> tuple[int, int]:
+    """Number of the part from 0 on, and of how many."""
+    text = part_
+    if parts is not None:
+        if part_ is not None:
+            raise exits.Failure("give --part or --parts, not both", exits.CONFIG)
+        if INDEX_OF_POD not in os.environ:
+            raise exits.Failure(
+                f"--parts takes the part's number from {INDEX_OF_POD}, which is not set", exits.CONFIG
+            )
+        text = f"{os.environ[INDEX_OF_POD]}/{parts}"
+    if text is None:
+        return 0, 1
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+        raise exits.Failure(f"part {text}: expected I/N with I from 0 to N - 1", exits.CONFIG)
+    return int(number), int(of)
+
+
+def _summary(facts: dict[str, Any], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(facts)
+    now = facts["done_now"]
+    lines = [
+        f"{now['documents']:,} documents, {now['tokens']:,} tokens in {now['seconds']:.1f} s "
+        f"({now['tokens_per_second']:,} tokens/s); bad records left out: {facts['skipped']:,}, "
+        f"copies: {facts['duplicates']:,}"
+    ]
+    for name, split in facts["splits"].items():
+        lines.append(
+            f"{name}: {split['documents']:,} documents, {split['tokens']:,} tokens in {split['shards']} shard(s), "
+            f"unigram entropy {split['unigram_entropy']:.4f} nats"
+        )
+    if not facts["complete"]:
+        lines.append(f"part {facts['part']} is done; the others are not yet")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

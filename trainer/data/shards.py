@@ -1,8 +1,10 @@
 """Token shards: plain little-endian arrays with one index beside them.
 
-    index.json          format, tokenizer, vocabulary, dtype, and for each split its shards with sizes and checksums
-    train-00000.tokens  documents one after the other, each followed by the end token
-    train-00000.counted one bit for each token, set where the loss is taken; only where that isn't everywhere
+    index.json              format, tokenizer, vocabulary, dtype, and for each split its shards with sizes and checksums
+    train-00000-000.tokens  documents one after the other, each followed by the end token
+    train-00000-000.counted one bit for each token, set where the loss is taken; only where that isn't everywhere
+
+The numbers are those of the unit of work (sources.py) and of the shard within it: no two workers share a name.
 
 The index is written last and renamed into place, so a folder either has all of it or is not prepared.
 """
@@ -21,9 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer import exits
-from trainer.files import write_atomically
+from trainer.data import places
+from trainer.data.places import Place
 
-FORMAT = 1
+FORMAT = 2
+INDEX = "index.json"
+TRAIN, HELD_OUT = "train", "held-out"
 Tokens = npt.NDArray[np.integer[Any]]
 
 
@@ -34,6 +39,7 @@ class Shard:
     sha256: str
     counted: str | None = None
     """File of bits, one for each token: whether the loss is taken on it. None: on every one."""
+    counted_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,29 +59,29 @@ class Index:
     vocabulary: int
     dtype: str
     splits: dict[str, Split]
+    tokenizer_sha256: str
+    """Of the tokenizer's files."""
 
-    def write(self, folder: Path) -> None:
-        write_atomically(
-            folder / "index.json", json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
-        )
+    def write(self, place: Place) -> None:
+        place.write(INDEX, (json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n").encode())
 
 
-def read_index(folder: Path) -> Index:
-    """Raises exits.Failure if the folder holds none, or one of another format."""
-    path = folder / "index.json"
+def read_index(folder: str | Path) -> Index:
+    """Of a folder, here or in S3. Raises exits.Failure if it holds none, or one of another format."""
+    where = places.place(folder)
+    path = f"{where.url}/{INDEX}"
+    content = where.read(INDEX)
+    if content is None:
+        raise exits.Failure(f"{path}: missing; `python -m trainer.data.prepare` makes it", exits.CONFIG)
     try:
-        raw = json.loads(path.read_text())
+        raw = json.loads(content)
         if raw["format"] != FORMAT:
             raise exits.Failure(f"{path}: format {raw['format']}, this program reads {FORMAT}", exits.CONFIG)
         splits = {
             name: Split(**{**split, "shards": tuple(Shard(**shard) for shard in split["shards"])})
             for name, split in raw["splits"].items()
         }
-        return Index(raw["tokenizer"], raw["vocabulary"], raw["dtype"], splits)
-    except FileNotFoundError:
-        raise exits.Failure(
-            f"{path}: missing; `python -m trainer.data.prepare` makes it", exits.CONFIG
-        ) from None
+        return Index(raw["tokenizer"], raw["vocabulary"], raw["dtype"], splits, raw["tokenizer_sha256"])
     except (ValueError, KeyError, TypeError) as error:
         raise exits.Failure(f"{path}: unreadable: {error!r}", exits.CONFIG) from error
 
@@ -84,14 +90,41 @@ def dtype_for(vocabulary: int) -> str:
     return "<u2" if vocabulary <= 1 << 16 else "<u4"
 
 
-def write_shard(folder: Path, file: str, tokens: Tokens, counted: npt.NDArray[np.bool_]) -> Shard:
+def write_shard(place: Place, file: str, tokens: Tokens, counted: npt.NDArray[np.bool_] | None) -> Shard:
+    """`counted` says for each token whether the loss is taken on it; None: on every one."""
     data = tokens.tobytes()
-    bits = None
-    if not counted.all():
-        bits = Path(file).with_suffix(".counted").name
-        write_atomically(folder / bits, np.packbits(counted).tobytes())
-    write_atomically(folder / file, data)
-    return Shard(file, len(tokens), hashlib.sha256(data).hexdigest(), bits)
+    name, bits = None, b""
+    if counted is not None and not counted.all():
+        name, bits = Path(file).with_suffix(".counted").name, np.packbits(counted).tobytes()
+        place.write(name, bits)
+    place.write(file, data)
+    return Shard(
+        file,
+        len(tokens),
+        hashlib.sha256(data).hexdigest(),
+        name,
+        hashlib.sha256(bits).hexdigest() if name else None,
+    )
+
+
+def verify(folder: str | Path, index: Index) -> None:
+    """Read all shards through. Raises exits.Failure for the first whose checksum isn't the index's."""
+    where = places.place(folder)
+    for split in index.splits.values():
+        for shard in split.shards:
+            for file, expected in ((shard.file, shard.sha256), (shard.counted, shard.counted_sha256)):
+                if file and _sha256(where, file) != expected:
+                    raise exits.Failure(
+                        f"{where.url}/{file}: its checksum is not the index's; prepare the data again",
+                        exits.CONFIG,
+                    )
+
+
+def _sha256(where: Place, file: str) -> str:
+    if where.size(file) is None:
+        return ""
+    with where.open(file) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def entropy(counts: Iterable[int]) -> float:

@@ -1,113 +1,91 @@
-"""Where documents come from.
+"""What there is to prepare, cut into units of work that follow from the list of files alone.
 
-.txt               one document
-.jsonl, .jsonl.gz  one document a line:
-    {"text": "…"}                                      every token counts
-    {"prompt": "…", "answer": "…"}                     only the answer counts
-    {"messages": [{"role": "user", "content": "…"}]}   only what the assistant says counts; the tokenizer's chat
-                                                       template puts the roles into words
+A unit is a run of whole files, or a slice of one that can be cut (readers.py). Everybody who lists the source gets
+the same units under the same numbers, so that nobody has to be told which are theirs.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 from trainer import exits
+from trainer.data.documents import Document, Part
+from trainer.data.places import File, Folder, Place, place
+from trainer.data.readers import CAN_BE_CUT, SUFFIXES, Reader, Slice
 
-SUFFIXES = (".txt", ".jsonl", ".jsonl.gz")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of a document."""
-
-    text: str
-    counted: bool = True
-    """Whether the loss is taken on it."""
-    role: str | None = None
-    """Who says it, where the document is a conversation."""
+PYTHON = "python-documentation"
+"""The language reference that `help()` shows: 79 topics, 0.5 MB, part of Python's standard library
+(Python Software Foundation licence)."""
 
 
 @dataclass(frozen=True)
-class Document:
-    """One text, with a name that is stable from run to run."""
+class Unit:
+    """Work that is done, noted and done again as one."""
 
-    name: str
-    parts: tuple[Part, ...]
+    number: int
+    slices: tuple[Slice, ...]
+    """None for the source that is no files."""
 
     @property
-    def size(self) -> int:
-        """Characters."""
-        return sum(len(part.text) for part in self.parts)
+    def bytes(self) -> int:
+        return sum(one.last - one.first for one in self.slices)
 
-    def held_out(self, share: float) -> bool:
-        """Whether this document belongs to the held-out split: decided by its name alone, so that adding
-        documents never moves one from one split to the other."""
-        number = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8], "big")
-        return number < share * 2**64
+    def digest(self) -> str:
+        """Of what the unit reads: another one if a file of it has changed."""
+        return hashlib.sha256(repr(self.slices).encode()).hexdigest()
 
 
-def documents(source: Literal["python-documentation"] | Path) -> Iterator[Document]:
-    """Every document of a source, in a stable order."""
-    if source == "python-documentation":
-        yield from _python_documentation()
-        return
-    folder = Path(source)
-    files = (
-        sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
-    )
+@dataclass(frozen=True)
+class Source:
+    """A place and the files in it; PYTHON has none."""
+
+    name: str
+    place: Place
+    files: tuple[File, ...]
+
+    def units(self, size: int) -> Iterator[Unit]:
+        """Units of about `size` bytes. A compressed file is never cut, and may make one that is larger."""
+        number = 0
+        waiting: list[Slice] = []
+        if not self.files:
+            yield Unit(0, ())
+        for file in self.files:
+            cut = file.size > size and file.name.endswith(CAN_BE_CUT)
+            if waiting and (cut or sum(one.last for one in waiting) + file.size > size):
+                yield Unit(number, tuple(waiting))
+                number, waiting = number + 1, []
+            if not cut:
+                waiting.append(Slice(file, 0, file.size))
+                continue
+            for first in range(0, file.size, size):
+                yield Unit(number, (Slice(file, first, min(first + size, file.size)),))
+                number += 1
+        if waiting:
+            yield Unit(number, tuple(waiting))
+
+    def documents(self, unit: Unit, reader: Reader) -> Iterator[Document]:
+        if not self.files:
+            yield from _python_documentation()
+        for one in unit.slices:
+            yield from reader.documents(one)
+
+
+def open_source(name: str | Path) -> Source:
+    """Raises exits.Failure if there is nothing to prepare."""
+    if name == PYTHON:
+        return Source(PYTHON, Folder(Path()), ())
+    where = place(name)
+    files = tuple(file for file in where.files() if file.name.endswith(SUFFIXES))
     if not files:
-        raise exits.Failure(f"data.source {folder}: no {', '.join(SUFFIXES)} files there", exits.CONFIG)
-    for path in files:
-        yield from _file(path, path.relative_to(folder).as_posix())
+        raise exits.Failure(f"data.source {name}: no {', '.join(SUFFIXES)} files there", exits.CONFIG)
+    return Source(str(name), where, files)
 
 
 def _python_documentation() -> Iterator[Document]:
-    """The language reference that `help()` shows: 79 topics, 0.5 MB, part of Python's standard library
-    (Python Software Foundation licence)."""
     from pydoc_data.topics import topics
 
     for name in sorted(topics):
-        yield Document(name, (Part(topics[name]),))
-
-
-def _file(path: Path, name: str) -> Iterator[Document]:
-    if path.suffix == ".txt":
-        yield Document(name, (Part(path.read_text()),))
-        return
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                parts = _parts(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                raise exits.Failure(
-                    f"{path}:{number}: expected a text, a prompt and an answer, or messages ({error!r})",
-                    exits.CONFIG,
-                ) from error
-            yield Document(f"{name}:{number}", parts)
-
-
-def _parts(line: Any) -> tuple[Part, ...]:
-    """Raises KeyError, TypeError or ValueError for anything but the three kinds of line."""
-    if "messages" in line:
-        parts = tuple(
-            Part(said["content"], said["role"] == "assistant", said["role"]) for said in line["messages"]
-        )
-        if not any(part.counted for part in parts):
-            raise ValueError("the assistant says nothing")
-    elif "prompt" in line:
-        parts = (Part(line["prompt"], counted=False), Part(line["answer"]))
-    else:
-        parts = (Part(line["text"]),)
-    if not all(isinstance(part.text, str) for part in parts):
-        raise TypeError("not a text")
-    return parts
+        yield Document((Part(topics[name]),), name)

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from trainer import exits
-from trainer.data.sources import Part
+from trainer.data import shards
+from trainer.data.documents import Document, Part
+
+Numbers = npt.NDArray[np.integer[Any]]
+BYT5 = "byt5"
+FILES = (
+    "tokenizer",
+    "special_tokens",
+    "added_tokens",
+    "chat_template",
+    "vocab",
+    "merges",
+    "spiece",
+    "sentencepiece",
+)
+"""What the names of a tokenizer's files begin with: a model's folder has others."""
+BYT5_SPECIAL, BYT5_END, BYT5_VOCABULARY = 3, 1, 384
+"""ByT5 (arXiv 2105.13626): padding, end, unknown; then the 256 bytes; then 125 sentinels."""
 
 
 @dataclass(frozen=True)
@@ -19,23 +40,29 @@ class Tokenizer:
     vocabulary: int
     end: int
     """Token put after every document."""
-    encode: Callable[[str], list[int]]
-    """Text to token numbers, without special tokens."""
+    encode: Callable[[list[str]], list[Numbers]]
+    """Texts to token numbers, without special tokens of its own. Many texts at once cost less than one by one."""
     template: Callable[[list[dict[str, str]], bool], str] | None
     """The text of a conversation, and whether the assistant is about to speak; None without a chat template."""
 
-    def document(self, parts: Sequence[Part]) -> tuple[list[int], list[bool]]:
-        """Token numbers of a whole document with its end, and for each whether it counts.
+    def documents(self, documents: Sequence[Document]) -> list[tuple[Numbers, npt.NDArray[np.bool_] | None]]:
+        """Token numbers of each document with its end, and for each token whether it counts (None: all do).
 
         Raises exits.Failure for a conversation that this tokenizer has no template for.
         """
-        numbers: list[int] = []
-        counted: list[bool] = []
-        for text, counts in self._texts(parts):
-            piece = self.encode(text)
-            numbers += piece
-            counted += [counts] * len(piece)
-        return [*numbers, self.end], [*counted, parts[-1].counted]
+        pieces = [list(self._texts(document.parts)) for document in documents]
+        encoded = iter(self.encode([text for texts in pieces for text, _ in texts]))
+        end = np.array([self.end], dtype=shards.dtype_for(self.vocabulary))
+        result = []
+        for texts in pieces:
+            numbers = [next(encoded) for _ in texts]
+            counts = [counts for _, counts in texts]
+            counted = None
+            if not all(counts):
+                lengths = [len(piece) for piece in numbers]
+                counted = np.repeat([*counts, counts[-1]], [*lengths, 1])
+            result.append((np.concatenate([*numbers, end]), counted))
+        return result
 
     def _texts(self, parts: Sequence[Part]) -> Iterator[tuple[str, bool]]:
         """A conversation is rendered turn by turn; what a turn adds to the text is that turn's."""
@@ -66,25 +93,56 @@ class Tokenizer:
 
 def load(name: str) -> Tokenizer:
     """`byt5`, or the folder of a Hugging Face tokenizer. Raises exits.Failure if there is no such thing."""
-    if name == "byt5":
-        from transformers.models.byt5.tokenization_byt5 import ByT5Tokenizer
+    if name == BYT5:
+        return Tokenizer(BYT5, BYT5_VOCABULARY, BYT5_END, _bytes, None)
+    if not Path(name).is_dir():
+        raise exits.Failure(f"data.tokenizer {name}: neither {BYT5} nor a folder", exits.CONFIG)
+    from transformers import AutoTokenizer
 
-        tokenizer = ByT5Tokenizer()
-    else:
-        if not Path(name).is_dir():
-            raise exits.Failure(f"data.tokenizer {name}: neither byt5 nor a folder", exits.CONFIG)
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
     if tokenizer.eos_token_id is None:
         raise exits.Failure(f"data.tokenizer {name}: has no end-of-document token", exits.CONFIG)
     return Tokenizer(
         name=name,
         vocabulary=len(tokenizer),
         end=int(tokenizer.eos_token_id),
-        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
+        encode=_batches(tokenizer, shards.dtype_for(len(tokenizer))),
         template=_template(tokenizer) if getattr(tokenizer, "chat_template", None) else None,
     )
+
+
+def digest(name: str) -> str:
+    """Hex SHA-256 of everything that a tokenizer is made of."""
+    total = hashlib.sha256()
+    if name == BYT5:
+        total.update(BYT5.encode())
+    else:
+        files = (path for path in Path(name).iterdir() if path.name.startswith(FILES))
+        for path in sorted(files):
+            total.update(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _bytes(texts: list[str]) -> list[Numbers]:
+    """ByT5's numbers of plain text, straight from its bytes. What looks like a special token is text too."""
+    return [
+        np.frombuffer(text.encode(), dtype=np.uint8).astype(shards.dtype_for(BYT5_VOCABULARY)) + BYT5_SPECIAL
+        for text in texts
+    ]
+
+
+def _batches(tokenizer: Any, dtype: str) -> Callable[[list[str]], list[Numbers]]:
+    if not tokenizer.is_fast:
+        return lambda texts: [
+            np.array(tokenizer.encode(text, add_special_tokens=False), dtype=dtype) for text in texts
+        ]
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()  # a tokenizer's file may ask for either, and both would spoil a document
+    backend.no_padding()
+    return lambda texts: [
+        np.array(encoding.ids, dtype=dtype)
+        for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)
+    ]
 
 
 def _template(tokenizer: Any) -> Callable[[list[dict[str, str]], bool], str]:

@@ -1,0 +1,312 @@
+"""Preparation: any format, any number of workers and parts, killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer.conftest import ENVIRONMENT, PROJECT
+from tests.trainer.s3 import S3
+from tests.trainer.texts import FORMATS, records, write
+from trainer import exits
+from trainer.data import prepare, shards, tokenizers
+
+SMALL = {"unit_bytes": 20_000, "shard_tokens": 8_000}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".tokens", ".counted")
+    }
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trainer.data.prepare", *map(str, arguments)]
+
+
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=PROJECT,
+        env=ENVIRONMENT | environment,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of several files, one of them larger than a unit."""
+    folder = tmp_path_factory.mktemp("source")
+    write(folder / "a.jsonl", records(40, seed=1))
+    write(folder / "b" / "b.jsonl.gz", records(30, seed=2))
+    write(folder / "b" / "c.jsonl", records(400, seed=3))
+    write(folder / "b" / "d.parquet", records(300, seed=4))
+    write(folder / "e.txt", records(1, seed=5))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source prepared in one go by one process."""
+    folder = tmp_path_factory.mktemp("expected")
+    prepare.prepare(source, "byt5", 0.05, folder, **SMALL)
+    return folder
+
+
+def same(folder: Path, expected: Path) -> None:
+    assert contents(folder) == contents(expected)
+    assert (folder / "index.json").read_bytes() == (expected / "index.json").read_bytes()
+    assert not list(folder.rglob(".*")), "leftovers"
+
+
+def documents_of(folder: Path) -> list[bytes]:
+    """Texts of all documents, from the shards."""
+    index = shards.read_index(folder)
+    texts: list[bytes] = []
+    for split in index.splits:
+        stream = shards.Stream(folder, index, split)
+        numbers = stream.read(0, len(stream))
+        ends = np.flatnonzero(numbers == tokenizers.BYT5_END)
+        pieces = np.split(numbers, ends + 1)[:-1]
+        texts += [(piece[:-1] - tokenizers.BYT5_SPECIAL).astype(np.uint8).tobytes() for piece in pieces]
+    return texts
+
+
+def test_every_document_is_there_once(source: Path, expected: Path) -> None:
+    wanted = [
+        "".join(str(record.get(key, "")) for key in ("text", "prompt", "answer"))
+        for seed, count in ((1, 40), (2, 30), (3, 400), (4, 300), (5, 1))
+        for record in records(count, seed=seed)
+    ]
+    assert sorted(documents_of(expected)) == sorted(text.encode() for text in wanted)
+    index = shards.read_index(expected)
+    assert len(index.splits[shards.TRAIN].shards) > 10
+    assert index.splits[shards.HELD_OUT].documents > 10
+    names = [shard.file for split in index.splits.values() for shard in split.shards]
+    assert len(set(names)) == len(names)
+    shards.verify(expected, index)
+
+
+@pytest.mark.parametrize("size", [1, 3_000, 50_000, 10**9])
+def test_units_of_any_size_hold_each_document_once(
+    source: Path, expected: Path, tmp_path: Path, size: int
+) -> None:
+    if size == 1:  # a slice for each byte: only one small file of each kind that can be cut
+        write(tmp_path / "source" / "a.jsonl", records(2, seed=1))
+        write(tmp_path / "source" / "b.parquet", records(2, seed=2))
+        source = tmp_path / "source"
+        wanted = [str(record["text"]).encode() for seed in (1, 2) for record in records(2, seed=seed)]
+    else:
+        wanted = documents_of(expected)
+    prepare.prepare(source, "byt5", 0.0, tmp_path / "prepared", unit_bytes=size if size > 1 else 97)
+    assert sorted(documents_of(tmp_path / "prepared")) == sorted(wanted)
+
+
+def test_the_format_changes_nothing(tmp_path: Path) -> None:
+    found = []
+    for name in FORMATS:
+        for number in range(3):
+            write(tmp_path / name / f"{number}{name}", records(50, seed=number, kinds=name != ".txt"))
+        if name == ".txt":
+            continue
+        prepare.prepare(tmp_path / name, "byt5", 0.1, tmp_path / f"prepared{name}", shard_tokens=10_000)
+        found.append(contents(tmp_path / f"prepared{name}"))
+    assert any(name.endswith(".counted") for name in found[0])
+    assert all(one == found[0] for one in found)
+    # Plain texts, of which every file is one, against lines of plain texts.
+    write(
+        tmp_path / "lines" / "0.jsonl",
+        [record for n in range(3) for record in records(50, seed=n, kinds=False)],
+    )
+    for name in ("lines", ".txt"):
+        prepare.prepare(tmp_path / name, "byt5", 0.1, tmp_path / "prepared" / name)
+    assert contents(tmp_path / "prepared" / "lines") == contents(tmp_path / "prepared" / ".txt")
+
+
+@pytest.mark.processes
+def test_workers_and_parts_change_nothing(source: Path, expected: Path, tmp_path: Path) -> None:
+    prepare.prepare(source, "byt5", 0.05, tmp_path / "workers", workers=3, **SMALL)
+    same(tmp_path / "workers", expected)
+
+    options = [
+        "--source",
+        source,
+        "--output",
+        tmp_path / "parts",
+        "--unit-bytes",
+        20_000,
+        "--shard-tokens",
+        8_000,
+    ]
+    early = run(*options, "--merge")
+    assert early.returncode == exits.RETRY
+    assert "units are not done (0, 1," in early.stderr
+    first = run(*options, "--part", "1/2", "--json")
+    assert first.returncode == 0, first.stderr
+    facts = json.loads(first.stdout)
+    assert (facts["complete"], facts["part"]) == (False, "1/2")
+    assert not (tmp_path / "parts" / "index.json").exists()
+    last = run(*options, "--parts", 2, "--json", "--workers", 2, JOB_COMPLETION_INDEX="0")
+    assert last.returncode == 0, last.stderr
+    second = json.loads(last.stdout)
+    assert second["complete"]
+    assert second["units"] + facts["units"] == facts["units_of_all"]
+    same(tmp_path / "parts", expected)
+
+    again = run(*options, "--merge", "--json")
+    assert json.loads(again.stdout)["splits"] == second["splits"]
+    other = run(*options, "--held-out", 0.5)
+    assert other.returncode == exits.CONFIG
+    assert "held_out was 0.05, is 0.5" in other.stderr
+
+
+@pytest.mark.processes
+def test_killed_at_any_moment_it_goes_on(source: Path, expected: Path, tmp_path: Path) -> None:
+    output = tmp_path / "prepared"
+    options = ["--source", source, "--output", output, "--unit-bytes", 20_000, "--shard-tokens", 8_000]
+    moments = random.Random(7)
+    kills = 0
+    while kills < 6:
+        process = subprocess.Popen(
+            command(*options, "--workers", 1 + kills % 2), cwd=PROJECT, env=ENVIRONMENT
+        )
+        before = len(list(output.glob("units/*.json")))
+        # From when there is work to see on: the time before that is Python's.
+        while process.poll() is None and len(list(output.glob("units/*.json"))) <= before:
+            time.sleep(0.002)
+        time.sleep(moments.random() * 0.02)
+        process.kill()
+        if process.wait() == 0:
+            break
+        kills += 1
+    assert kills >= 3
+    assert run(*options).returncode == 0
+    same(output, expected)
+
+
+def test_what_was_spoilt_is_made_again(source: Path, expected: Path, tmp_path: Path) -> None:
+    prepare.prepare(source, "byt5", 0.05, tmp_path, **SMALL)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.tokens")}
+    victims = sorted(times)[:3]
+    victims[0].unlink()
+    victims[1].write_bytes(b"short")
+    (tmp_path / "units" / f"{victims[2].name.split('-')[-2]}.json").unlink()
+    (tmp_path / "index.json").unlink()
+    prepare.prepare(source, "byt5", 0.05, tmp_path, **SMALL)
+    same(tmp_path, expected)
+    untouched = [path for path, when in times.items() if path.stat().st_mtime_ns == when]
+    assert len(times) / 2 < len(untouched) < len(times)
+
+
+def test_copies_within_a_unit(tmp_path: Path) -> None:
+    lines = records(20, seed=1)
+    write(tmp_path / "source" / "a.jsonl", [*lines, *lines[:5], *lines[3:9]])
+    prepare.prepare(tmp_path / "source", "byt5", 0.2, tmp_path / "all")
+    prepare.prepare(tmp_path / "source", "byt5", 0.2, tmp_path / "once", deduplicate=True)
+    assert len(documents_of(tmp_path / "all")) == 31
+    assert sorted(documents_of(tmp_path / "once")) == sorted(set(documents_of(tmp_path / "all")))
+
+
+Spoil = Callable[[Path], None]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("a.jsonl", lambda path: path.write_text('{"text": "a"}\n\n{"text": \n'), r"a\.jsonl:3: expected a text"),
+        ("a.jsonl", lambda path: path.write_bytes(b'{"text": "a"}\n{"text": "\xff"}\n'), r"a\.jsonl:2: expected"),
+        ("a.jsonl", lambda path: path.write_text('{"text": "\\ud800"}\n'), r"a\.jsonl:1: expected"),
+        ("a.jsonl.gz", cut, r"a\.jsonl\.gz: damaged or cut off"),
+        ("a.jsonl.zst", cut, r"a\.jsonl\.zst: damaged or cut off"),
+        ("a.jsonl.gz", lambda path: path.write_text("plain"), r"a\.jsonl\.gz: damaged or cut off"),
+        ("a.jsonl.zst", lambda path: path.write_text("plain"), r"a\.jsonl\.zst: damaged or cut off"),
+        ("a.parquet", cut, r"a\.parquet: damaged or no Parquet file"),
+        ("a.parquet", lambda path: write(path, [{"words": "1"}]), r"a\.parquet: no column text.* only words"),
+        ("a.parquet", lambda path: write(path, [{"text": "1"}, {"text": None}]), r"a\.parquet:2: expected"),
+        ("a.txt", lambda path: path.write_bytes(b"\xff\xfe"), r"a\.txt:1: expected"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_place(tmp_path: Path, name: str, spoil: Spoil, message: str) -> None:
+    write(tmp_path / "source" / name, records(200, seed=1))
+    spoil(tmp_path / "source" / name)
+    with pytest.raises(exits.Failure, match=message):
+        prepare.prepare(tmp_path / "source", "byt5", 0.0, tmp_path / "prepared")
+    assert not (tmp_path / "prepared" / "index.json").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"words": 1}, {"text": 5}, {"prompt": "no answer"}, {"messages": []}, {"messages": [{"role": "user"}]},
+        "text", 3,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", [".jsonl", ".jsonl.zst"])
+def test_bad_records_stop_or_are_counted(tmp_path: Path, line: object, name: str) -> None:
+    good = records(300, seed=1)
+    write(tmp_path / "source" / f"a{name}", [*good[:200], line, *good[200:]])
+    with pytest.raises(
+        exits.Failure, match=rf"a{name}:201: expected a text, a prompt and an answer, or messages"
+    ):
+        prepare.prepare(tmp_path / "source", "byt5", 0.0, tmp_path / "stopped", unit_bytes=5_000)
+    index = prepare.prepare(
+        tmp_path / "source", "byt5", 0.0, tmp_path / "skipped", unit_bytes=5_000, skip_bad=True
+    )
+    assert index.splits[shards.TRAIN].documents == 300
+
+
+def test_another_key_and_other_columns(tmp_path: Path) -> None:
+    plain: list[Any] = [{"content": record["text"], "id": "5"} for record in records(20, seed=1, kinds=False)]
+    for name in (".jsonl", ".parquet"):
+        write(tmp_path / name / f"a{name}", plain)
+        prepare.prepare(tmp_path / name, "byt5", 0.0, tmp_path / f"prepared{name}", text="content")
+    assert contents(tmp_path / "prepared.jsonl") == contents(tmp_path / "prepared.parquet")
+    assert sorted(documents_of(tmp_path / "prepared.jsonl")) == sorted(
+        one["content"].encode() for one in plain
+    )
+
+
+@pytest.fixture
+def bucket(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield s3_server.bucket()
+
+
+def test_from_and_to_s3(source: Path, expected: Path, s3_server: S3, bucket: str, tmp_path: Path) -> None:
+    client = s3_server.client()
+    for path in source.rglob("*.*"):
+        client.upload_file(str(path), bucket, f"texts/{path.relative_to(source).as_posix()}")
+    prepare.prepare(f"s3://{bucket}/texts", "byt5", 0.05, f"s3://{bucket}/prepared", **SMALL)
+    for name, content in {**contents(expected), "index.json": (expected / "index.json").read_bytes()}.items():
+        assert client.get_object(Bucket=bucket, Key=f"prepared/{name}")["Body"].read() == content, name
+    written = [
+        request.key for request in s3_server.requests if request.bucket == bucket and request.method == "PUT"
+    ]
+    assert len(set(written)) == len(written)
+    assert written[-1] == "prepared/index.json"
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    for text in ("2/2", "1", "a/3", "-1/2"):
+        with pytest.raises(exits.Failure, match="expected I/N"):
+            prepare._which(text, None)
+    with pytest.raises(exits.Failure, match=r"no \.txt, \.jsonl"):
+        prepare.prepare(tmp_path, "byt5", 0.0, tmp_path / "prepared")
+    with pytest.raises(exits.Failure, match="write s3://bucket/prefix"):
+        prepare.prepare("http://somewhere/texts", "byt5", 0.0, tmp_path / "prepared")
