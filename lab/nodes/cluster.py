@@ -16,6 +16,7 @@ from lab.nodes.api import AccessEntry, NodeSpec
 from lab.nodes.control_plane import ControlPlane
 from lab.nodes.device_controller import DeviceController
 from lab.nodes.drain import delete_pods, drain
+from lab.nodes.node_marks import remark
 from lab.nodes.node_object import NODES, fake_node_object, node_object
 from lab.nodes.parallel import each
 from lab.nodes.readiness import Readiness
@@ -54,6 +55,20 @@ class Cluster:
         with self._lock:
             self._real |= {node.spec.name: node for node in nodes}
         each(nodes, self._start)
+
+    def relabel(self, specs: Sequence[NodeSpec]) -> None:
+        """Give nodes that run the labels and taints of their new specs; those of other origin stay."""
+        with self._lock:
+            before = {**self._fake, **{name: node.spec for name, node in self._real.items()}}
+            changed = [
+                (before[spec.name], spec) for spec in specs if before.get(spec.name) not in (None, spec)
+            ]
+            for _, spec in changed:
+                if spec.name in self._real:
+                    self._real[spec.name].spec = spec
+                else:
+                    self._fake[spec.name] = spec
+        each(changed, lambda pair: remark(self.plane.client, *pair))
 
     def wait_ready(self, names: Sequence[str]) -> None:
         """Raises RuntimeError naming the nodes that aren't Ready in time, with the reason that each gives."""

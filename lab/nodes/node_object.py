@@ -36,7 +36,7 @@ def node_object(spec: NodeSpec) -> Object:
         "metadata": {"name": spec.name, "labels": labels(spec)},
         "spec": {
             "providerID": f"aws:///{spec.zone}/{spec.instance_id}",
-            "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in spec.taints],
+            "taints": taints(spec),
         },
     }
 
@@ -80,6 +80,10 @@ def labels(spec: NodeSpec) -> dict[str, str]:
         "eks.amazonaws.com/nodegroup": spec.nodegroup,
         **spec.labels,
     }
+
+
+def taints(spec: NodeSpec) -> list[Object]:
+    return [{"key": one.key, "value": one.value, "effect": one.effect} for one in spec.taints]
 
 
 def _ready() -> Object:

@@ -67,8 +67,7 @@ class RealNode:
             self._spawn("containerd", pid, containerd, f"--config={self.files.folder}/containerd.toml")
             self._await_socket(pid)
             self._spawn("kubelet", pid, *self._kubelet())
-        if not self.spec.devices:  # where operators and monitoring run
-            threading.Thread(target=self._provide_stand_ins, args=(pid,), daemon=True).start()
+        threading.Thread(target=self._provide_stand_ins, args=(pid,), daemon=True).start()
 
     def stop(self) -> None:
         """Kill everything in the node and remove what it had."""
@@ -160,7 +159,7 @@ class RealNode:
             command = [*enter, *client, *hosts, *arguments[2:]]
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-        missing = stand_ins.provide(self._lab.registry, ctr)
+        missing = stand_ins.provide(self._lab.registry, ctr, accelerated=bool(self.spec.devices))
         if missing and not self._stopped:
             print(f"node {self.spec.name}: no stand-in for {', '.join(missing)}", flush=True)
 

@@ -66,6 +66,7 @@ class KubernetesRuntime:
         target = self._cluster(cluster)
         known = target.known()
         new = [node for node in nodes if node.name not in known]
+        target.relabel([node for node in nodes if node.name in known])
         real = [node for node in new if node.real and not self.no_real_nodes]
         target.add_fake([node for node in new if node not in real])
         target.add_real([RealNode(target.plane, node, self._number()) for node in real])

@@ -20,10 +20,18 @@ LAB_IMAGES = {
 """Setting → the lab's image of that program."""
 
 
-def stand_ins() -> dict[str, str]:
-    """Vendor's name, as containerd's Kubernetes interface looks it up → the lab's image."""
+PLUGINS = ("nvidia_device_plugin", "efa_device_plugin")
+"""What runs on accelerated nodes; operators and monitoring run on the others."""
+
+
+def stand_ins(*, accelerated: bool) -> dict[str, str]:
+    """Vendor's name, as containerd's Kubernetes interface looks it up → the lab's image, for one kind of node."""
     defaults = Images()
-    return {lookup_name(image_reference(getattr(defaults, key))): image for key, image in LAB_IMAGES.items()}
+    return {
+        lookup_name(image_reference(getattr(defaults, key))): image
+        for key, image in LAB_IMAGES.items()
+        if (key in PLUGINS) == accelerated
+    }
 
 
 def lookup_name(reference: str) -> str:
@@ -39,14 +47,14 @@ def lookup_name(reference: str) -> str:
     return f"{host}{slash}{path.partition(':')[0]}@{digest}"
 
 
-def provide(registry: str, ctr: Callable[..., bool]) -> list[str]:
+def provide(registry: str, ctr: Callable[..., bool], *, accelerated: bool) -> list[str]:
     """Pull the lab's images and give them the vendors' names. Returns the names that could not be had.
 
     `ctr` runs containerd's client in the node with the given arguments and tells whether it succeeded. A lab without
     these images (a test of nodes alone) goes without.
     """
     missing = []
-    for name, image in stand_ins().items():
+    for name, image in stand_ins(accelerated=accelerated).items():
         source = f"{registry}/{image}"
         if not (ctr("images", "pull", source) and ctr("images", "tag", "--force", source, name)):
             missing.append(name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from lab.nodes.api import Taint
 from lab.nodes.drain import drain
 from tests.lab.nodes.conftest import FAKE
 from tests.lab.nodes.support import EFA, GPU, GPU_TAINT, P5, World, eventually, plugin, pod, spec
@@ -54,6 +57,24 @@ def test_disruption_budgets_are_honoured_for_a_while(world: World) -> None:
     drain(world.client, [node.name], wait=10)
     assert world.client.find("/api/v1/namespaces/default/pods/guarded") is None
     world.runtime.remove_nodes("main", [node.name])
+
+
+def test_changed_labels_and_taints_reach_a_node_that_runs(world: World) -> None:
+    """A group's changes, as EKS makes them; what others put on the node stays."""
+    old = spec(31, nodegroup="changing", labels={"kept": "1", "gone": "1"}, taints=[GPU_TAINT])
+    world.runtime.add_nodes("main", [old])
+    world.kubectl("label", "node", old.name, "by-hand=yes")
+    world.kubectl("taint", "node", old.name, "by-hand=yes:NoSchedule")
+    new = replace(
+        old, labels={"kept": "2", "come": "1"}, taints=[Taint("maintenance", "soon", "PreferNoSchedule")]
+    )
+    world.runtime.add_nodes("main", [new])
+
+    node = world.client.get(f"/api/v1/nodes/{old.name}")
+    found = {key: node["metadata"]["labels"].get(key) for key in ("kept", "come", "gone", "by-hand")}
+    assert found == {"kept": "2", "come": "1", "gone": None, "by-hand": "yes"}
+    assert {taint["key"] for taint in node["spec"]["taints"]} == {"maintenance", "by-hand"}
+    world.runtime.remove_nodes("main", [old.name])
 
 
 def test_a_fleet_comes_and_goes(world: World) -> None:
