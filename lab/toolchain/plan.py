@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def ensure(lab: Lab, console: Console, *, keep_go_caches: bool = False) -> None:
         if steps:
             carry_out(lab, console, steps)
         if not keep_go_caches:
-            shutil.rmtree(go.caches(lab), ignore_errors=True)
+            go.drop_caches(lab)
 
 
 def ensure_images(lab: Lab, console: Console) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,15 @@ def test_the_user_s_go_settings_do_not_reach_the_build(lab: Lab) -> None:
     assert {"GOOS", "GOARCH", "GOROOT", "GOWORK"} <= environment.keys()
     for name in ("GOMODCACHE", "GOCACHE", "GOTMPDIR"):
         assert Path(environment[name]).is_relative_to(lab.cache)
+
+
+def test_caches_are_gone_at_once_and_deleted_behind_the_scenes(lab: Lab) -> None:
+    (go.caches(lab) / "mod/example").mkdir(parents=True)
+    (lab.cache / f"{go.DROPPED}1/left/by/a/crash").mkdir(parents=True)
+    go.drop_caches(lab)
+    assert not go.caches(lab).exists()
+    deadline = time.monotonic() + 60
+    while list(lab.cache.iterdir()):
+        assert time.monotonic() < deadline, list(lab.cache.iterdir())
+        time.sleep(0.05)
+    go.drop_caches(lab)  # nothing to do
