@@ -23,6 +23,10 @@ Seconds = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
+FAMILIES = ("llama", "mistral", "qwen2")
+"""By the names that `transformers` gives them (model_type)."""
+
+
 class Section(BaseModel):
     """A part of the job file: frozen, and closed to keys that it does not know."""
 
@@ -39,8 +43,10 @@ class RopeScaling(Section):
 
 
 class Model(Section):
-    """A Llama by its shape, or a Hugging Face folder with `config.json` and safetensors to start from."""
+    """A model of the Llama family by its shape, or a Hugging Face folder with `config.json` and safetensors."""
 
+    family: Literal["llama", "mistral", "qwen2"] = "llama"
+    """qwen2 has biases at query, key and value; mistral may have a sliding window."""
     vocabulary: Positive | None = None
     hidden: Positive | None = None
     layers: Positive | None = None
@@ -51,6 +57,8 @@ class Model(Section):
     """Tokens in one training sequence."""
     rope_theta: float = 10_000.0
     rope_scaling: RopeScaling | None = None
+    sliding_window: Positive | None = None
+    """mistral only: tokens that attention sees at most, itself included."""
     tied_embeddings: bool = False
     norm_epsilon: float = 1e-5
     initial_deviation: float = 0.02
@@ -63,6 +71,8 @@ class Model(Section):
         shape = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
         given = [name for name in shape if getattr(self, name) is not None]
         if self.huggingface is not None:
+            defaults = type(self).model_fields
+            given += [name for name in DETAILS if getattr(self, name) != defaults[name].default]
             if given:
                 raise ValueError(f"huggingface already says {', '.join(given)}: give one or the other")
             return self
@@ -74,7 +84,13 @@ class Model(Section):
             raise ValueError(f"hidden {self.hidden} is not a multiple of heads {self.heads}")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
+        if self.sliding_window and self.family != "mistral":
+            raise ValueError(f"sliding_window is for mistral, not for {self.family}")
         return self
+
+
+DETAILS = ("family", "rope_theta", "rope_scaling", "sliding_window", "tied_embeddings", "norm_epsilon")
+"""Keys of a model that a Hugging Face folder decides by itself, as it does its sizes."""
 
 
 class Data(Section):

@@ -3,10 +3,12 @@
 Model FLOPs count what the mathematics needs, not what recomputation adds (PaLM, arXiv 2204.02311, appendix B; the
 convention of torchtitan): six per parameter and token (the input embedding is a look-up and does not count; a
 tied matrix is counted for its use as output layer), and 12 x layers x hidden x sequence for attention, where the
-causal half is not subtracted.
+causal half is not subtracted. With a sliding window, the window takes the sequence's place where it is shorter.
 """
 
 from __future__ import annotations
+
+from trainer.shapes import Shape
 
 PEAKS = {
     "A100": 312e12,
@@ -20,32 +22,39 @@ PEAKS = {
 
 
 def per_token(
-    *, parameters: int, embedding: int, tied: bool, layers: int, attention_width: int, sequence: int
+    *,
+    parameters: int,
+    embedding: int,
+    tied: bool,
+    layers: int,
+    attention_width: int,
+    sequence: int,
+    window: int | None = None,
+    windowed_layers: int = 0,
 ) -> float:
     """FLOPs of one token's forward and backward pass.
 
-    `parameters`: all of them; `embedding`: those of the input embedding; `attention_width`: heads x head size.
+    `parameters`: all of them; `embedding`: those of the input embedding; `attention_width`: heads x head size (of the
+    queries: grouped keys and values are used by every head of their group); `window`: tokens that `windowed_layers` of
+    the layers see at most.
     """
     counted = parameters if tied else parameters - embedding
-    return 6.0 * counted + 12.0 * layers * attention_width * sequence
+    seen = (layers - windowed_layers) * sequence + windowed_layers * min(window or sequence, sequence)
+    return 6.0 * counted + 12.0 * attention_width * seen
 
 
-def llama_parameters(
-    *,
-    vocabulary: int,
-    hidden: int,
-    layers: int,
-    heads: int,
-    kv_heads: int,
-    feed_forward: int,
-    tied: bool,
-    head_size: int | None = None,
-) -> int:
-    """Number of parameters of a Llama without biases."""
-    size = head_size or hidden // heads
-    attention = 2 * hidden * heads * size + 2 * hidden * kv_heads * size
-    block = attention + 3 * hidden * feed_forward + 2 * hidden
-    return layers * block + hidden + vocabulary * hidden * (1 if tied else 2)
+def of_shape(shape: Shape, sequence: int) -> float:
+    """FLOPs of one token's forward and backward pass of a model, in sequences of that many tokens."""
+    return per_token(
+        parameters=shape.parameters,
+        embedding=shape.embedding,
+        tied=shape.tied,
+        layers=shape.layers,
+        attention_width=shape.query_width,
+        sequence=sequence,
+        window=shape.window,
+        windowed_layers=shape.windowed_layers,
+    )
 
 
 def peak(device_name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The model: a plain Llama of `transformers`, made without memory, then filled shard by shard.
+"""The model: a plain Llama, Mistral or Qwen2 of `transformers`, made without memory, then filled shard by shard.
 
 Built on the meta device, a 70B model costs nothing until each process has its own share of it. Weights are drawn
 parameter by parameter from generators seeded by name, so they are the same on any number of processes.
@@ -7,29 +7,22 @@ parameter by parameter from generators seeded by name, so they are the same on a
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import importlib
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from trainer import exits
+from trainer import shapes
 from trainer.config import Model
 
 
 def shape(model: Model) -> Any:
     """The `transformers` configuration of the model that the job asks for."""
-    from transformers.models.llama.configuration_llama import LlamaConfig
-
     if model.huggingface is not None:
-        if not (model.huggingface / "config.json").is_file():
-            raise exits.Failure(f"model.huggingface {model.huggingface}: no config.json there", exits.CONFIG)
-        config = LlamaConfig.from_pretrained(model.huggingface)
-        if config.model_type != "llama":
-            raise exits.Failure(
-                f"model.huggingface {model.huggingface}: is a {config.model_type}, not a llama", exits.CONFIG
-            )
-        return config
+        family = shapes.read_config(model)["model_type"]
+        return _class(family, "Config").from_pretrained(model.huggingface)
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": model.rope_theta}
     if scaling := model.rope_scaling:
         rope |= {
@@ -39,7 +32,8 @@ def shape(model: Model) -> Any:
             "high_freq_factor": scaling.high_freq_factor,
             "original_max_position_embeddings": scaling.original_sequence,
         }
-    return LlamaConfig(
+    extra = {"sliding_window": model.sliding_window} if model.family == "mistral" else {}
+    return _class(model.family, "Config")(
         vocab_size=model.vocabulary,
         hidden_size=model.hidden,
         num_hidden_layers=model.layers,
@@ -54,18 +48,28 @@ def shape(model: Model) -> Any:
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=1,
-        use_cache=False,
+        **extra,
     )
 
 
 def build(config: Any) -> nn.Module:
     """A float32 model on the meta device: every shape, no memory."""
-    from transformers.models.llama.modeling_llama import LlamaForCausalLM
-
     config._attn_implementation = "sdpa"
     with torch.device("meta"):
-        model: nn.Module = LlamaForCausalLM(config).float()
+        model: nn.Module = _class(config.model_type, "ForCausalLM")(config).float()
     return model.train()
+
+
+def architecture(family: str) -> str:
+    """The name of the model's class in `transformers`."""
+    return f"{family.capitalize()}ForCausalLM"
+
+
+def _class(family: str, kind: Literal["Config", "ForCausalLM"]) -> Any:
+    """Of `transformers`, by its own module: the automatic classes import much that is not needed."""
+    part = "configuration" if kind == "Config" else "modeling"
+    module = importlib.import_module(f"transformers.models.{family}.{part}_{family}")
+    return getattr(module, family.capitalize() + kind)
 
 
 def blocks(model: nn.Module) -> list[nn.Module]:
@@ -82,7 +86,7 @@ def materialise(model: nn.Module, device: torch.device) -> None:
     """Give the (sharded) parameters memory, still unfilled, and every buffer its value.
 
     `to_empty` leaves buffers that no checkpoint holds as whatever was in memory, and unties tied weights: wrong
-    results without any error. So the rotary frequencies, the only buffers of a Llama, are computed anew here.
+    results without any error. So the rotary frequencies, the only buffers of these models, are computed anew here.
     """
     model.to_empty(device=device)
     rotary = model.get_submodule("model.rotary_emb")

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer import compiling, exits, flops, loop, loss, ranks, recompute, sharding, versions, weights
+from trainer import compiling, exits, flops, loop, loss, ranks, recompute, shapes, sharding, versions, weights
 from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
@@ -127,17 +127,9 @@ def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
 
     The order matters: loss, recomputation, compilation, sharding, each around the one before; memory comes last.
     """
-    config = models.shape(job.model)
+    config, shape = models.shape(job.model), shapes.of(job.model)
     model = models.build(config)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    per_token = flops.per_token(
-        parameters=parameters,
-        embedding=config.vocab_size * config.hidden_size,
-        tied=models.tied(model),
-        layers=config.num_hidden_layers,
-        attention_width=config.num_attention_heads * config.head_dim,
-        sequence=job.model.sequence,
-    )
+    per_token = flops.of_shape(shape, job.model.sequence)
     loss.apply(model)
     recompute.apply(model, job.recompute)
     if job.compile:
@@ -149,7 +141,7 @@ def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
         weights.load(model, job.model.huggingface, here.saving)
     else:
         models.initialise(model, config.initializer_range, job.seed)
-    return model, per_token, parameters
+    return model, per_token, shape.parameters
 
 
 def peak_flops(job: Job, here: ranks.Ranks) -> float | None:

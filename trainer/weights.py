@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,10 @@ from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_mo
 from trainer import config, exits
 from trainer.checkpoint.sharded import folder_of
 from trainer.checkpoint.store import Store, read_commit, verify
+from trainer.config import Job
+from trainer.data.shards import read_index
 from trainer.files import write_atomically
-from trainer.model import shape, tied
+from trainer.model import architecture, shape, tied
 from trainer.precision import DTYPES
 
 FILE_BYTES = 4 << 30
@@ -37,7 +40,27 @@ PREFIX = "model."
 """Of the model's part in a checkpoint."""
 
 
-def load(model: nn.Module, folder: Path, group: dist.ProcessGroup) -> None:
+COMPANIONS = (
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*.json",
+    "vocab.txt",
+    "merges.txt",
+    "*.tiktoken",
+    "sentencepiece*",
+    "spiece.model",
+    "chat_template*",
+    "generation_config.json",
+    "LICENSE*",
+    "LICENCE*",
+    "NOTICE*",
+    "USE_POLICY*",
+)
+"""What makes a Hugging Face folder complete besides weights and `config.json`. Licences ask to travel along."""
+
+
+def load(model: nn.Module, folder: Path, group: dist.ProcessGroup | None = None) -> None:
     """Fill a sharded model from the safetensors of a Hugging Face folder, whatever their dtype."""
     state = get_model_state_dict(model)
     if tied(model):
@@ -79,12 +102,35 @@ def export(
         save_file(plain, folder / file, metadata={"format": "pt"})
         placed |= dict.fromkeys(plain, file)
     hf_config.dtype = dtype
+    hf_config.architectures = [
+        architecture(hf_config.model_type)
+    ]  # other programs than transformers ask for it
     hf_config.save_pretrained(folder)
     if len(groups) > 1:
         total = sum(size.numel() for size in sizes.values()) * dtype.itemsize
         index = {"metadata": {"total_size": total}, "weight_map": placed}
         write_atomically(folder / "model.safetensors.index.json", json.dumps(index, indent=1) + "\n")
     return sorted(set(placed.values()))
+
+
+def add_companions(job: Job, folder: Path) -> list[str]:
+    """Copy tokenizer, chat template, generation settings and licences into an export; returns the files' names.
+
+    They come from the folder that the run started from, or else from its tokenizer's.
+    """
+    if job.model.huggingface is not None:
+        source = job.model.huggingface
+    else:
+        name = read_index(job.data.prepared).tokenizer if job.data.prepared else job.data.tokenizer
+        if name == "byt5":
+            from transformers.models.byt5.tokenization_byt5 import ByT5Tokenizer
+
+            return sorted(Path(file).name for file in ByT5Tokenizer().save_pretrained(folder))
+        source = Path(name)
+    found = {path for pattern in COMPANIONS for path in source.glob(pattern) if path.is_file()}
+    for path in found:
+        shutil.copyfile(path, folder / path.name)
+    return sorted(path.name for path in found)
 
 
 def _grouped(sizes: dict[str, torch.Size], width: int, limit: int) -> Iterator[list[str]]:
@@ -128,10 +174,13 @@ def main() -> int:
             )
         verify(store.path(step), read_commit(store.path(step)).files.items())
         files = export(store.path(step), shape(job.model), options.output, DTYPES[options.dtype])
+        companions = add_companions(job, options.output)
     except exits.Failure as failure:
         print(failure, file=sys.stderr)
         return failure.status
-    print(f"step {step} of {job.name}: {len(files)} weight file(s) in {options.output}")
+    print(f"step {step} of {job.name}: {', '.join([*files, *companions])} in {options.output}")
+    if not any(name.startswith(("tokenizer", "vocab", "spiece")) for name in companions):
+        print(f"warning: no tokenizer was found to complete {options.output} with", file=sys.stderr)
     return exits.FINISHED
 
 

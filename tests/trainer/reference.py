@@ -26,10 +26,13 @@ class Curve:
     weights: dict[str, torch.Tensor]
 
 
-def train(job: Job, data: Path) -> Curve:
+def train(job: Job, data: Path, start: nn.Module | None = None) -> Curve:
+    """From `start`, or from a Llama with the weights that the trainer draws."""
     torch.set_num_threads(1)
-    model = LlamaForCausalLM(models.shape(job.model)).float()
-    models.initialise(model, job.model.initial_deviation, job.seed)
+    model = start
+    if model is None:
+        model = LlamaForCausalLM(models.shape(job.model)).float()
+        models.initialise(model, job.model.initial_deviation, job.seed)
     stream = shards.Stream(data, shards.read_index(data), shards.TRAIN)
     reader = batches.Batches(stream, job.model.sequence, rank=0, world=1, micro=job.batch.sequences)
     settings = job.optimiser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +18,46 @@ STILL = {"learning_rate": 1e-30, "weight_decay": 0.0}
 NOTHING = 1e-20
 """A published weight that is exactly zero still shows a rate of 1e-30."""
 
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": {"rope_scaling": {"factor": 4.0, "original_sequence": 32}},
+    "llama-tied": {"rope_scaling": {"factor": 4.0, "original_sequence": 32}, "tied_embeddings": True},
+    "mistral": {"family": "mistral", "sliding_window": 16},
+    "qwen2": {"family": "qwen2", "rope_theta": 1e6},
+    "qwen2-tied": {"family": "qwen2", "tied_embeddings": True},
+}
+DTYPES = {"llama": "bfloat16", "llama-tied": "bfloat16", "qwen2-tied": "bfloat16"}
+"""Of the published folder; float32 for the others."""
+CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 
-def publish(folder: Path, *, tied: bool, dtype: str) -> dict[str, Any]:
+
+def publish(folder: Path, name: str) -> dict[str, Any]:
     """A checkpoint of several files made by `transformers` alone; returns the model section that starts from it."""
     import torch
-    from transformers.models.llama.modeling_llama import LlamaForCausalLM
+    import transformers
+    from transformers.models.byt5.tokenization_byt5 import ByT5Tokenizer
 
     from trainer import model as models
 
     torch.manual_seed(1)
-    scaling = {"factor": 4.0, "original_sequence": 32}
-    shape = models.shape(jobs.job(folder, model={"tied_embeddings": tied, "rope_scaling": scaling}).model)
-    LlamaForCausalLM(shape).to(getattr(torch, dtype)).save_pretrained(folder, max_shard_size="40KB")
+    family = MODELS[name].get("family", "llama")
+    shape = models.shape(jobs.job(folder, model=MODELS[name]).model)
+    theirs = getattr(transformers, CLASSES[family])(shape)
+    with torch.no_grad():
+        for key, parameter in theirs.named_parameters():
+            if parameter.ndim == 1:  # biases and norms that show when they are lost
+                parameter.normal_(float("norm" in key), 0.2)
+    theirs.generation_config.max_new_tokens = 7
+    theirs.to(getattr(torch, DTYPES.get(name, "float32"))).save_pretrained(folder, max_shard_size="40KB")
     assert len(list(folder.glob("*.safetensors"))) > 1
+    ByT5Tokenizer(chat_template="{% for m in messages %}{{ m.content }}{% endfor %}").save_pretrained(folder)
+    (folder / "LICENSE.txt").write_text("free for all\n")
     return {**dict.fromkeys(SHAPE), "sequence": 64, "huggingface": str(folder)}
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("published")
-    return {
-        "untied": publish(folder / "untied", tied=False, dtype="bfloat16"),
-        "tied": publish(folder / "tied", tied=True, dtype="bfloat16"),
-        "float32": publish(folder / "float32", tied=False, dtype="float32"),
-    }
+    return {name: publish(folder / name, name) for name in MODELS}
 
 
 @pytest.fixture(scope="module")
@@ -68,53 +85,103 @@ def exported(outcome: Outcome, model: dict[str, Any], target: Path, dtype: str) 
     )
     assert len(files) > 1
     loaded = AutoModelForCausalLM.from_pretrained(target, dtype=getattr(torch, dtype))
-    assert type(loaded).__name__ == "LlamaForCausalLM"
+    assert type(loaded).__name__ == CLASSES[shape.model_type]
+    assert json.loads((target / "config.json").read_text())["architectures"] == [CLASSES[shape.model_type]]
     return loaded
 
 
-@pytest.mark.parametrize("name", ["untied", "tied"])
+def prompts() -> Any:
+    import torch
+
+    return torch.arange(1, 61).reshape(2, 30)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_untouched_weights_come_back_as_they_were(
     name: str, outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    outcome = outcomes[f"{name}-still"]
+    outcome, dtype = outcomes[f"{name}-still"], DTYPES.get(name, "float32")
     assert outcome.status == 0, outcome.message
-    ours = exported(outcome, published[name], tmp_path, "bfloat16")
-    theirs = AutoModelForCausalLM.from_pretrained(published[name]["huggingface"], dtype=torch.bfloat16)
+    ours = exported(outcome, published[name], tmp_path, dtype)
+    theirs = AutoModelForCausalLM.from_pretrained(published[name]["huggingface"], dtype=getattr(torch, dtype))
     assert set(ours.state_dict()) == set(theirs.state_dict())
     for key, value in theirs.state_dict().items():
         assert float((ours.state_dict()[key] - value).abs().max()) < NOTHING, key
-    tokens = torch.arange(1, 49).reshape(2, 24)
     with torch.no_grad():
-        assert float((ours(tokens).logits - theirs(tokens).logits).abs().max()) < NOTHING
+        assert float((ours(prompts()).logits - theirs(prompts()).logits).abs().max()) < NOTHING
 
 
-@pytest.mark.parametrize("name", ["untied", "tied"])
+@pytest.mark.parametrize("name", MODELS)
 def test_trained_weights_are_exported_exactly(
     name: str, outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
+    """Our own model, filled with what PyTorch's converter reads of the checkpoint, against `transformers` alone, which
+    reads the export: the same weights, the same logits, the same text."""
+    import torch
+
+    from trainer import model as models
+
     outcome = outcomes[f"{name}-moved"]
     assert outcome.losses[-1] < outcome.losses[0] - 0.5
-    ours = exported(outcome, published[name], tmp_path, "float32").state_dict()
-    for key, value in outcome.weights(12).items():
-        assert bool((ours[key] == value).all()), key
+    theirs = exported(outcome, published[name], tmp_path, "float32").eval()
+    weights = outcome.weights(12)
+    for key, value in weights.items():
+        assert bool((theirs.state_dict()[key] == value).all()), key
+    ours: Any = models.build(models.shape(jobs.job(tmp_path, model=published[name]).model)).eval()
+    models.materialise(ours, torch.device("cpu"))
+    ours.load_state_dict(weights)
+    with torch.no_grad():
+        assert bool((ours(prompts()).logits == theirs(prompts()).logits).all())
+        settings = {"attention_mask": torch.ones_like(prompts()), "do_sample": False, "max_new_tokens": 12}
+        said = theirs.generate(prompts(), **settings)
+        assert bool((ours.generate(prompts(), **settings) == said).all())
+        assert len(set(said[0, 30:].tolist())) > 1
 
 
-def test_the_first_loss_is_the_one_that_transformers_gets(
-    outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]]
+@pytest.mark.parametrize("name", ["llama-tied", "mistral", "qwen2"])
+def test_a_published_model_trains_as_transformers_alone_trains_it(
+    name: str, outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]]
 ) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from trainer.data import batches, shards
+    from tests.trainer import reference
 
-    outcome = outcomes["float32-moved"]
-    data = outcome.output / "data"
-    stream = shards.Stream(data, shards.read_index(data), shards.TRAIN)
-    (batch,) = batches.Batches(stream, 64, rank=0, world=1, micro=8).step(1, 8, 5)
-    model = AutoModelForCausalLM.from_pretrained(published["float32"]["huggingface"], dtype=torch.float32)
-    with torch.no_grad():
-        expected = float(model(batch.inputs, labels=batch.inputs, shift_labels=batch.targets).loss)
-    assert outcome.losses[0] == pytest.approx(expected, rel=1e-5)
+    outcome = outcomes[f"{name}-moved"]
+    start = AutoModelForCausalLM.from_pretrained(published[name]["huggingface"], dtype=torch.float32)
+    plain = reference.train(
+        jobs.job(outcome.output, model=published[name]), outcome.output / "data", start.train()
+    )
+    assert outcome.losses == pytest.approx(plain.losses, rel=1e-5)
+    for key, value in outcome.weights(12).items():
+        assert float((plain.weights[key] - value).norm() / value.norm()) < 1e-4, key
+
+
+def test_an_export_is_complete(
+    outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    from transformers import AutoTokenizer, GenerationConfig
+
+    from trainer import weights
+
+    job = jobs.job(outcomes["mistral-moved"].output, model=published["mistral"])
+    found = weights.add_companions(job, tmp_path)
+    assert {"tokenizer_config.json", "chat_template.jinja", "generation_config.json", "LICENSE.txt"} <= {
+        *found
+    }
+    assert not any(name.endswith(".safetensors") or name == "config.json" for name in found)
+    assert GenerationConfig.from_pretrained(tmp_path).max_new_tokens == 7
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "hm"}], tokenize=False) == "hm"
+
+
+def test_an_export_of_a_run_from_scratch_has_the_tokenizer_of_its_data(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from trainer import weights
+
+    weights.add_companions(jobs.job(tmp_path / "run"), tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).encode("a", add_special_tokens=False) == [ord("a") + 3]
