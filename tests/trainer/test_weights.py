@@ -135,10 +135,18 @@ def test_trained_weights_are_exported_exactly(
     ours.load_state_dict(weights)
     with torch.no_grad():
         assert bool((ours(prompts()).logits == theirs(prompts()).logits).all())
-        settings = {"attention_mask": torch.ones_like(prompts()), "do_sample": False, "max_new_tokens": 12}
-        said = theirs.generate(prompts(), **settings)
-        assert bool((ours.generate(prompts(), **settings) == said).all())
-        assert len(set(said[0, 30:].tolist())) > 1
+        said, theirs_said = (generated(model) for model in (ours, theirs))
+    assert bool((said == theirs_said).all())
+    assert len(set(said[0, 30:].tolist())) > 3
+
+
+def generated(model: Any) -> Any:
+    """Drawn, as the most likely token of such small models is the same one for ever."""
+    import torch
+
+    torch.manual_seed(3)
+    mask = torch.ones_like(prompts())
+    return model.generate(prompts(), attention_mask=mask, do_sample=True, max_new_tokens=12)
 
 
 @pytest.mark.parametrize("name", ["llama-tied", "mistral", "qwen2"])
