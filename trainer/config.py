@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -125,9 +125,13 @@ class Batch(Section):
 class Parallel(Section):
     """How the model and its optimiser are spread over the processes."""
 
+    tensor: Positive = 1
+    """Processes, of one node, that split every matrix and the tokens between matrices among themselves. They have
+    the same sequences; `strategy` spreads what each of them holds over the others."""
     strategy: Literal["FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "NO_SHARD"] = "FULL_SHARD"
     shard_size: Positive | None = None
-    """HYBRID_SHARD only: processes that share one copy of the model; by default those of one node."""
+    """HYBRID_SHARD only: processes that share one copy of the model, tensor groups and all; by default those of one
+    node."""
     prefetch: Count = 1
     """Blocks whose parameters are gathered ahead of the one that computes (1 is FSDP's own habit)."""
     accumulate: Literal["sharded", "whole"] = "sharded"
@@ -141,7 +145,28 @@ class Parallel(Section):
     def _shard_size_needs_hybrid(self) -> Self:
         if self.shard_size is not None and self.strategy != "HYBRID_SHARD":
             raise ValueError("shard_size is for HYBRID_SHARD")
+        if self.shard_size is not None and self.shard_size % self.tensor:
+            raise ValueError(f"shard_size {self.shard_size} is not a multiple of tensor {self.tensor}")
         return self
+
+    def misfits(self, sizes: Mapping[str, int | None], *, tied: bool) -> list[str]:
+        """What of a model (`sizes` by the names of Model's keys) cannot be split in `tensor` parts, a line each."""
+        if self.tensor == 1:
+            return []
+        tie = (
+            ["model.tied_embeddings: embedding and output layer are split along different sides"]
+            if tied
+            else []
+        )
+        return [
+            f"parallel.tensor {self.tensor}: {problem}"
+            for problem in tie
+            + [
+                f"does not divide model.{key} {size}"
+                for key, size in sizes.items()
+                if (size or 0) % self.tensor
+            ]
+        ]
 
 
 class Precision(Section):
@@ -280,6 +305,10 @@ class Job(Section):
             problems.append("watch.non_finite roll_back needs checkpoint.every or checkpoint.minutes")
         if self.evaluate.every and not self.evaluate.sequences:
             problems.append("evaluate.every has no evaluate.sequences to read")
+        shape = ("hidden", "heads", "kv_heads", "feed_forward", "vocabulary", "sequence")
+        problems += self.parallel.misfits(
+            {key: getattr(self.model, key) for key in shape}, tied=self.model.tied_embeddings
+        )
         if problems:
             raise ValueError("; ".join(problems))
         return self

@@ -17,6 +17,7 @@ from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
 from trainer.data.batches import Batches, Micro
+from trainer.mesh import Layout
 from trainer.ranks import Ranks, shorten
 from trainer.report import Report, Stopwatch
 from trainer.signals import Stop
@@ -43,6 +44,7 @@ class Run:
 
     job: Job
     ranks: Ranks
+    layout: Layout
     model: nn.Module
     optimiser: torch.optim.Optimizer
     training: Batches
@@ -67,7 +69,7 @@ class Run:
 
     def agree(self, targets: int) -> Agreed:
         """What all processes together have for, or want of, the step that begins. One small sum between CPUs."""
-        mine = [targets, self.stop.requested, self.saver.overdue(), self.saver.written()]
+        mine = [targets * self.layout.first, self.stop.requested, self.saver.overdue(), self.saver.written()]
         numbers = torch.tensor(mine, dtype=torch.int64)
         dist.all_reduce(numbers, group=self.ranks.counts)
         count, stopping, overdue, written = numbers.tolist()
@@ -77,7 +79,7 @@ class Run:
         """Mean loss, nats per token, over all processes and all steps since the last call (NaN: none was used)."""
         total = self.loss_sum.clone()
         dist.all_reduce(total)
-        mean = float(total) / self.loss_targets if self.loss_targets else float("nan")
+        mean = float(total) / self.layout.tensor / self.loss_targets if self.loss_targets else float("nan")
         self.loss_sum.zero_()
         self.loss_targets = 0
         return mean
@@ -119,7 +121,7 @@ def train(run: Run) -> bool:
 
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
         with clock("update"):
-            norm = clip(run.model, job.optimiser.clip)
+            norm = optimisers.clip(run.model, job.optimiser.clip)
             rate = schedule.rate(step, job.steps, job.optimiser.learning_rate, job.schedule)
             verdict = run.watch.gradient(step, norm)
             if verdict is Verdict.UPDATE:
@@ -162,14 +164,6 @@ def forward(run: Run, micro: Micro, over: int) -> torch.Tensor:
     targets = micro.targets.to(run.ranks.device, non_blocking=True)
     loss: torch.Tensor = run.model(inputs, targets, over)  # the loss itself: see loss.py
     return loss
-
-
-def clip(model: nn.Module, limit: float | None) -> float:
-    """Scale the gradient down to norm `limit` where it is longer; returns its norm before that."""
-    norm = nn.utils.clip_grad_norm_(
-        model.parameters(), float("inf") if limit is None else limit, foreach=True
-    )
-    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
 @torch.no_grad()

@@ -40,7 +40,11 @@ def apply(model: nn.Module) -> None:
 
 def _forward(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor, over: int) -> torch.Tensor:
     """Summed loss of (batch, tokens) inputs and targets, divided by `over`: a float32 scalar."""
-    hidden = model.get_submodule("model")(input_ids=inputs, use_cache=False).last_hidden_state
+    # Given, and not counted by the model, because its hidden states may be those of a part of the tokens.
+    positions = torch.arange(inputs.shape[1], device=inputs.device)[None]
+    hidden = model.get_submodule("model")(
+        input_ids=inputs, position_ids=positions, use_cache=False
+    ).last_hidden_state
     loss: torch.Tensor = model.get_submodule("lm_head")(hidden, targets, over)
     return loss
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
 from trainer import shapes
 from trainer.config import Model
@@ -115,7 +115,20 @@ def initialise(model: nn.Module, deviation: float, seed: int) -> None:
                 number = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
                 full.normal_(0.0, deviation, generator=torch.Generator(parameter.device).manual_seed(number))
             if isinstance(parameter, DTensor):
-                full = distribute_tensor(
-                    full, parameter.device_mesh, parameter.placements, src_data_rank=None
-                )
-            parameter.copy_(full)
+                parameter.to_local().copy_(part_of(full, parameter))
+            else:
+                parameter.copy_(full)
+
+
+def part_of(full: torch.Tensor, parameter: Any) -> torch.Tensor:
+    """This process's part of a tensor of which every process has the whole. `parameter` is the DTensor to fill.
+
+    The last dimension of the mesh has split first: FSDP splits what tensor parallelism leaves to it.
+    """
+    mesh = parameter.device_mesh
+    for dimension, place in reversed(list(enumerate(parameter.placements))):
+        if not place.is_replicate():
+            parts = full.chunk(mesh.size(dimension), place.dim)
+            rank = mesh.get_local_rank(dimension)
+            full = parts[rank] if rank < len(parts) else full.narrow(place.dim, 0, 0)
+    return full

@@ -76,7 +76,9 @@ class Report:
         self.starts += 1
         self.say(
             f"{job.name}: {parameters:,} parameters, {ranks.world} process(es) on {ranks.device.type}, "
-            f"{job.parallel.strategy}, {job.precision.compute}, "
+            f"{job.parallel.strategy}, "
+            + (f"tensor groups of {job.parallel.tensor}, " if job.parallel.tensor > 1 else "")
+            + f"{job.precision.compute}, "
             f"{sequences:,} sequences of {job.model.sequence} tokens, unigram entropy {unigram_entropy:.4f} nats, "
             + (f"resuming after step {step}" if step else "from the initial weights")
         )
@@ -85,6 +87,7 @@ class Report:
             "unigram_entropy": unigram_entropy,
             "precision": job.precision.compute,
             "strategy": job.parallel.strategy,
+            "tensor": job.parallel.tensor,
         }
         self._write(
             "start",

@@ -9,10 +9,8 @@ import time
 from pathlib import Path
 
 import torch
-from torch import nn
 
-from trainer import compiling, exits, flops, loop, loss, ranks, recompute, shapes, sharding, versions, weights
-from trainer import model as models
+from trainer import building, exits, flops, loop, mesh, ranks, versions
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.checkpoint.sharded import Checkpoints, folder_of
@@ -44,8 +42,11 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         folder = data_folder(job, here)
     with here.control.phase("building the model", limit):
         unlocked = versions.differences()
-        index, training, held_out = open_data(job, here, folder)
-        model, per_token, parameters = build(job, here)
+        layout = mesh.layout(
+            job.parallel, here.device.type, rank=here.rank, world=here.world, local_world=here.local_world
+        )
+        index, training, held_out = open_data(job, layout, folder)
+        model, per_token, parameters = building.build(job, here, layout)
         batches.check(
             index, training.windows, vocabulary=model.config.vocab_size, sequence=job.model.sequence
         )
@@ -60,7 +61,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         report.say(f"warning: {line}")
     report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
     state = loop.Run(
-        job, here, model, optimiser, training, held_out,
+        job, here, layout, model, optimiser, training, held_out,
         Saver(job, checkpoints, report, step), report, Watch(job.watch, report.say), stop, step,
     )  # fmt: skip
     stop.listen()
@@ -104,14 +105,14 @@ def data_folder(job: Job, here: ranks.Ranks) -> Path:
 
 
 def open_data(
-    job: Job, here: ranks.Ranks, folder: Path
+    job: Job, layout: mesh.Layout, folder: Path
 ) -> tuple[shards.Index, batches.Batches, batches.Batches | None]:
     index = shards.read_index(folder)
 
     def windows(split: str) -> batches.Batches:
         stream = shards.Stream(folder, index, split)
         return batches.Batches(
-            stream, job.model.sequence, rank=here.rank, world=here.world, micro=job.batch.micro
+            stream, job.model.sequence, rank=layout.data_rank, world=layout.data_world, micro=job.batch.micro
         )
 
     held_out = windows(shards.HELD_OUT) if job.evaluate.sequences else None
@@ -120,28 +121,6 @@ def open_data(
             "data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG
         )
     return index, windows(shards.TRAIN), held_out
-
-
-def build(job: Job, here: ranks.Ranks) -> tuple[nn.Module, float, int]:
-    """The sharded model with its weights, its FLOPs per token and its number of parameters.
-
-    The order matters: loss, recomputation, compilation, sharding, each around the one before; memory comes last.
-    """
-    config, shape = models.shape(job.model), shapes.of(job.model)
-    model = models.build(config)
-    per_token = flops.of_shape(shape, job.model.sequence)
-    loss.apply(model)
-    recompute.apply(model, job.recompute)
-    if job.compile:
-        compiling.apply(model)
-    mesh = sharding.mesh(job.parallel, here.device.type, here.world, here.local_world)
-    sharding.apply(model, job.parallel, job.precision, mesh)
-    models.materialise(model, torch.device("cpu") if job.parallel.cpu_offload else here.device)
-    if job.model.huggingface is not None:
-        weights.load(model, job.model.huggingface, here.saving)
-    else:
-        models.initialise(model, config.initializer_range, job.seed)
-    return model, per_token, shape.parameters
 
 
 def peak_flops(job: Job, here: ranks.Ranks) -> float | None:

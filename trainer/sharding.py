@@ -1,4 +1,5 @@
 """FSDP2 applied to a plain model from outside: which processes share parameters, and when they are gathered.
+(mesh.py has the processes of each copy; tensor.py has split the matrices before.)
 
 FULL_SHARD     parameters, gradients and optimiser state are spread over all processes
 SHARD_GRAD_OP  the same, but gathered parameters stay until the backward pass has used them
@@ -9,25 +10,12 @@ NO_SHARD       a whole copy on each process; gradients are added up
 from __future__ import annotations
 
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 
-from trainer import exits
 from trainer import precision as precisions
 from trainer.config import Parallel, Precision
 from trainer.model import blocks, tied
-
-
-def mesh(parallel: Parallel, device: str, world: int, local_world: int) -> DeviceMesh:
-    """One dimension to shard over or, where there are several copies, (copies, shards)."""
-    if parallel.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
-        return init_device_mesh(device, (world,), mesh_dim_names=("shard",))
-    shards = 1 if parallel.strategy == "NO_SHARD" else parallel.shard_size or local_world
-    if world % shards:
-        raise exits.Failure(
-            f"parallel.shard_size {shards} does not divide the {world} processes", exits.CONFIG
-        )
-    return init_device_mesh(device, (world // shards, shards), mesh_dim_names=("replicate", "shard"))
 
 
 def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: DeviceMesh) -> None:

@@ -102,3 +102,44 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
         return {name: Outcome(*statuses[name], outputs[name], done.stdout) for name in changes}
 
     return run
+
+
+@pytest.fixture(scope="session")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of questions with answers: between none and nearly all of a sequence are targets."""
+    from trainer.data import sources
+
+    folder = tmp_path_factory.mktemp("questions")
+    with (folder / "questions.jsonl").open("w") as file:
+        for document in sources.documents("python-documentation"):
+            for number, text in enumerate(document.parts[0].text.split("\n\n"), start=1):
+                cut = len(text) * (number % 7) // 7
+                file.write(json.dumps({"prompt": text[:cut], "answer": text[cut:]}) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of several files, made by `transformers` alone."""
+    import torch
+    from transformers.models.llama.modeling_llama import LlamaForCausalLM
+
+    from trainer import model as models
+
+    folder = tmp_path_factory.mktemp("published")
+    torch.manual_seed(1)
+    shape = models.shape(jobs.job(folder).model)
+    LlamaForCausalLM(shape).bfloat16().save_pretrained(folder, max_shard_size="40KB")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spread_outcomes(group: Group, questions: Path, published: Path) -> dict[str, Outcome]:
+    """Of the cases in spread.py, all in one group."""
+    from tests.trainer import spread
+
+    folders = {
+        "tensor-answers": {"data": {"source": str(questions)}},
+        "tensor-loaded": {"model": {**dict.fromkeys(jobs.SHAPE), "huggingface": str(published)}},
+    }
+    return group(4, {name: jobs.merged(case, folders.get(name, {})) for name, case in spread.CASES.items()})

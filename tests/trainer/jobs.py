@@ -27,6 +27,10 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
+SHAPE = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
+"""Keys of the model that a Hugging Face folder takes the place of."""
+
+
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A copy of `base` with nested `changes` laid over it."""
     result = dict(base)

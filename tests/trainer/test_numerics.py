@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trainer import jobs
 from tests.trainer.conftest import Group, Outcome
-from trainer.data import sources
 
 pytestmark = pytest.mark.processes
 
@@ -29,6 +28,7 @@ TWO: dict[str, dict[str, Any]] = {
     "selective": {"recompute": {"mode": "selective", "every": 2}},
     "offload": {"parallel": {"cpu_offload": True}},
     "prefetch": {"parallel": {"prefetch": 2}},
+    "tensor": {"parallel": {"tensor": 2}},
     "tied": {"model": {"tied_embeddings": True}},
     "bfloat16": {"precision": {"compute": "bfloat16"}},
     "bfloat16-all": {"precision": {"compute": "bfloat16", "reduce": "bfloat16"}},
@@ -47,14 +47,8 @@ CASES = [*TWO, *FOUR]
 
 
 @pytest.fixture(scope="module")
-def outcomes(group: Group, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    texts = tmp_path_factory.mktemp("texts")
-    with (texts / "questions.jsonl").open("w") as file:
-        for document in sources.documents("python-documentation"):
-            for number, text in enumerate(document.parts[0].text.split("\n\n"), start=1):
-                cut = len(text) * (number % 7) // 7  # from none to nearly all of it is the question
-                file.write(json.dumps({"prompt": text[:cut], "answer": text[cut:]}) + "\n")
-    answers = {"answers": {"data": {"source": str(texts)}, "batch": {"micro": 1}}}
+def outcomes(group: Group, questions: Path) -> dict[str, Outcome]:
+    answers = {"answers": {"data": {"source": str(questions)}, "batch": {"micro": 1}}}
     return group(2, TWO | answers) | group(4, FOUR)
 
 

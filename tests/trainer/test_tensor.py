@@ -1,0 +1,140 @@
+"""Tensor and sequence parallel under every strategy, against a plain one-process training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer import jobs, reference, spread
+from tests.trainer.conftest import Outcome
+from trainer import config, exits, mesh
+
+FLOAT32_BOUND = 1e-5
+BFLOAT16_LOSS_BOUND = 0.01
+OWN = {
+    "tensor-answers": {},
+    "tensor-alone": {"model": {"kv_heads": 4}},
+    "then-plain": spread.CONSTANT,
+    "then-tensor": spread.CONSTANT,
+}
+"""Cases whose reference is not that of "tensor", and what changes it."""
+EXACT = [
+    name
+    for name in spread.CASES
+    if name.startswith(("tensor", "then")) and not name.endswith(("bfloat16", "loaded", "first"))
+]
+
+
+@pytest.fixture(scope="module")
+def references(spread_outcomes: dict[str, Outcome]) -> dict[str, reference.Curve]:
+    def curve(name: str, changes: dict[str, Any]) -> reference.Curve:
+        output = spread_outcomes[name].output
+        return reference.train(jobs.job(output, **changes), output / "data")
+
+    return {name: curve(name, changes) for name, changes in {"tensor": {}, **OWN}.items()}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", EXACT)
+def test_split_training_equals_the_plain_one(
+    name: str, spread_outcomes: dict[str, Outcome], references: dict[str, reference.Curve]
+) -> None:
+    outcome, plain = spread_outcomes[name], references.get(name, references["tensor"])
+    assert outcome.status == 0, outcome.message
+    assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
+    assert outcome.norms == pytest.approx(plain.norms, rel=10 * FLOAT32_BOUND)
+    assert max(plain.norms) > 1.0, "nothing was clipped"
+    weights = outcome.weights(12)
+    assert set(weights) == set(plain.weights)
+    for key, value in plain.weights.items():
+        assert float((weights[key] - value).norm() / value.norm()) < FLOAT32_BOUND, key
+
+
+@pytest.mark.processes
+def test_evaluation_counts_a_tensor_group_once(spread_outcomes: dict[str, Outcome]) -> None:
+    held_out = [
+        spread_outcomes[name].history.held_out[12] for name in ("tensor", "tensor-copies", "tensor-uneven")
+    ]
+    assert held_out[1:] == pytest.approx([held_out[0]] * 2, rel=FLOAT32_BOUND)
+    whole = spread_outcomes["tensor"].history.steps[12]
+    assert whole["tokens_per_second"] == pytest.approx(4 * whole["tokens_per_second_per_process"], rel=1e-3)
+    assert whole["tokens"] == 12 * 8 * 64
+
+
+@pytest.mark.processes
+def test_bfloat16_stays_near_float32(
+    spread_outcomes: dict[str, Outcome], references: dict[str, reference.Curve]
+) -> None:
+    outcome, plain = spread_outcomes["tensor-bfloat16"], references["tensor"]
+    assert outcome.status == 0, outcome.message
+    assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
+    assert outcome.losses != pytest.approx(plain.losses, rel=FLOAT32_BOUND), "bfloat16 was not used at all"
+
+
+@pytest.mark.processes
+def test_published_weights_go_straight_into_their_parts(
+    spread_outcomes: dict[str, Outcome], published: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    outcome = spread_outcomes["tensor-loaded"]
+    assert outcome.status == 0, outcome.message
+    theirs = {
+        key: value for file in published.glob("*.safetensors") for key, value in load_file(file).items()
+    }
+    ours = outcome.weights(3)
+    assert set(ours) == set(theirs)
+    for key, value in theirs.items():
+        assert float((ours[key] - value.float()).abs().max()) < 1e-20, key
+
+
+def test_what_cannot_be_split_is_refused_at_once(tmp_path: Path) -> None:
+    path = jobs.write(
+        tmp_path / "job.yaml",
+        tmp_path,
+        model={"tied_embeddings": True, "feed_forward": 66},
+        parallel={"tensor": 4},
+    )
+    with pytest.raises(exits.Failure) as caught:
+        config.load(path)
+    for expected in (
+        "parallel.tensor 4: does not divide model.kv_heads 2",
+        "parallel.tensor 4: does not divide model.feed_forward 66",
+        "parallel.tensor 4: model.tied_embeddings: embedding and output layer are split along different sides",
+    ):
+        assert expected in str(caught.value)
+    assert "model.heads" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "world", "node", "expected"),
+    [
+        ({}, 16, 8, (1, 16)),
+        ({"tensor": 8}, 128, 8, (1, 16)),
+        ({"strategy": "NO_SHARD"}, 16, 8, (16, 1)),
+        ({"strategy": "NO_SHARD", "tensor": 4}, 16, 8, (4, 1)),
+        ({"strategy": "HYBRID_SHARD"}, 32, 8, (4, 8)),
+        ({"strategy": "HYBRID_SHARD", "tensor": 4}, 32, 8, (4, 2)),
+        ({"strategy": "HYBRID_SHARD", "shard_size": 16, "tensor": 8}, 32, 8, (2, 2)),
+    ],
+)
+def test_copies_and_shards(
+    settings: dict[str, Any], world: int, node: int, expected: tuple[int, int]
+) -> None:
+    assert mesh.sizes(config.Parallel(**settings), world, node) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tensor": 3}, "parallel.tensor 3 does not divide the 8 processes of a node"),
+        ({"tensor": 16}, "parallel.tensor 16 does not divide the 8 processes of a node"),
+        ({"strategy": "HYBRID_SHARD", "shard_size": 12}, "parallel.shard_size 12 does not divide the 32"),
+    ],
+)
+def test_groups_that_do_not_come_out_even_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(exits.Failure, match=message) as caught:
+        mesh.sizes(config.Parallel(**settings), 32, 8)
+    assert caught.value.status == exits.CONFIG

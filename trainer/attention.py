@@ -1,0 +1,52 @@
+"""Attention as every job here needs it: causal, without a mask made from the positions of a part of the tokens.
+
+`transformers` makes a mask from the shape of its embeddings, which under sequence parallelism is that of a part, and
+looks for packed sequences in the positions, for which a GPU is waited for in every pass. Attention under a name that
+it doesn't know gets no mask at all.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+NAME = "causal"
+
+
+def apply(model: nn.Module) -> None:
+    """Make the model's blocks call `causal`."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, causal)
+    model.config._attn_implementation = NAME
+
+
+def causal(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    sliding_window: int | None = None,
+    **settings: Any,
+) -> tuple[torch.Tensor, None]:
+    """PyTorch's fused attention over (batch, heads, tokens, head size); a mask only for a window shorter than that."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    tokens = query.shape[2]
+    mask = None
+    if sliding_window is not None and sliding_window < tokens:
+        mask = window(tokens, sliding_window, query.device)
+    result: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, **settings)
+    return result
+
+
+@lru_cache(maxsize=1)
+def window(tokens: int, size: int, device: torch.device) -> torch.Tensor:
+    """Which of (tokens, tokens) are seen: itself and the `size` - 1 before. One for all blocks and passes."""
+    places = torch.arange(tokens, device=device)
+    distance = places[:, None] - places[None, :]
+    return (distance >= 0) & (distance < size)
