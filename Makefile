@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv packages up down status env check test
+.PHONY: help venv packages up down status env check test bench
 
 help: ## list these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | sed 's/[$$][$$]/$$/' | column -t -s '|'
@@ -38,3 +38,7 @@ test: venv ## everything: the fast tests, the trainer's processes, and the whole
 	@$(VENV) -m lab tools
 	@$(MAKE) --no-print-directory check
 	@$(VENV) -m pytest -m "lab or processes"
+
+bench: ## the trainer against its peers on this machine (under 20 minutes; docs/benchmarks.md)
+	@$(PYTHON) -m lab.bootstrap --bench
+	@$(VENV) -m bench --json out/bench.json

@@ -8,6 +8,7 @@ are made, each once for a given set of requirement files:
 - `python/trainer-KEY`: the trainer's packages (torch: 3 GB to download, 5.5 GB on disk). It lies apart because
   the lab's pods mount it, and because it is installed while the toolchain compiles. It is built in a
   temporary folder and renamed. A .pth file in the environment names it.
+- `python/peers-KEY`, only with `--bench`: what benchmarks compare the trainer with. No .pth file names it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lab.settings import Lab  # noqa: E402
 
 PROGRAM = ("requirements.txt", "lab/requirements.txt")
 TRAINER = "trainer/requirements.txt"
+PEERS = ("bench/requirements.txt", "bench/torchtune.txt")
 OLDEST = (3, 11)
 PODS = (3, 11)
 """The Python of the lab's base image (Debian 12's): what the pods' packages must be built for."""
@@ -55,8 +57,10 @@ def main() -> int:
     lab = Lab.from_environment()
     try:
         environment = virtual_environment(lab, PROJECT)
-        if "--trainer" in sys.argv[1:]:
+        if {"--trainer", "--bench"} & set(sys.argv[1:]):
             install_trainer(lab, PROJECT)
+        if "--bench" in sys.argv[1:]:
+            install_peers(lab, PROJECT)
     except (BootstrapError, OSError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -173,6 +177,34 @@ def _install_trainer(lab: Lab, project: Path, version: tuple[int, int], folder: 
     run(command, {"TMPDIR": str(unpacking)})
     shutil.rmtree(unpacking)
     temporary.rename(folder)
+
+
+# What benchmarks compare with
+
+
+def peers_folder(lab: Lab, project: Path) -> Path:
+    """Where the peers lie: a folder in it for each requirement file, named like the file."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
+    for name in (TRAINER, *PEERS):
+        digest.update((project / name).read_bytes() + b"\0")
+    return lab.cache / "python" / f"peers-{digest.hexdigest()[:12]}"
+
+
+def install_peers(lab: Lab, project: Path, run: Run | None = None) -> None:
+    """Install the peers on top of the trainer's packages: the files list only what those lack, so torch is not
+    installed a second time, and nothing else sees them."""
+    folder = peers_folder(lab, project)
+    with locked(lab, folder.name):
+        if folder.exists():
+            return
+        temporary = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(temporary, ignore_errors=True)
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
+        for name in PEERS:
+            target = temporary / Path(name).stem
+            target.mkdir(parents=True)
+            (run or quietly)([*install, "--target", str(target), "-r", str(project / name)], {})
+        temporary.rename(folder)
 
 
 # Small things

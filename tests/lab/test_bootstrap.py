@@ -31,6 +31,8 @@ def project(tmp_path: Path) -> Path:
         ("requirements.txt", "alpha"),
         ("lab/requirements.txt", "beta"),
         ("trainer/requirements.txt", "gamma"),
+        ("bench/requirements.txt", "delta"),
+        ("bench/torchtune.txt", "epsilon"),
     ):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,6 +147,30 @@ def test_an_old_python_is_told_so(
     monkeypatch.setattr(sys, "version_info", (3, 9, 2))
     assert bootstrap.main() == 2
     assert "Python 3.11 or newer is needed" in capsys.readouterr().err
+
+
+def test_peers_lie_apart_and_never_half(lab: Lab, project: Path) -> None:
+    def fails(command: list[str], environment: dict[str, str]) -> None:
+        if "bench/torchtune.txt" in command[-1]:
+            raise subprocess.CalledProcessError(1, command)
+
+    asked: list[list[str]] = []
+    folder = bootstrap.peers_folder(lab, project)
+    with pytest.raises(subprocess.CalledProcessError):
+        bootstrap.install_peers(lab, project, fails)
+    assert not folder.exists()
+
+    for _ in range(2):  # the second time it is there
+        bootstrap.install_peers(lab, project, lambda command, environment: asked.append(command))
+    assert len(asked) == len(bootstrap.PEERS)
+    assert all({"--require-hashes", "--no-deps"} <= set(command) for command in asked)
+    assert sorted(path.name for path in folder.iterdir()) == ["requirements", "torchtune"]
+    assert not bootstrap.trainer_folder(lab, project).exists()
+
+    for name in (bootstrap.TRAINER, *bootstrap.PEERS):
+        (project / name).write_text((project / name).read_text() + "# changed\n")
+        assert bootstrap.peers_folder(lab, project) != folder
+        folder = bootstrap.peers_folder(lab, project)
 
 
 @pytest.mark.processes

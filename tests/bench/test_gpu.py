@@ -1,0 +1,46 @@
+"""What the GPU script does where there is no GPU, and how it sizes its model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from bench import gpu
+from trainer import config, flops
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_it_says_so_with_a_status_of_its_own() -> None:
+    done = subprocess.run([PROJECT / "bench/gpu.sh"], env=os.environ, text=True, capture_output=True)
+    assert done.returncode == gpu.NO_GPU
+    assert done.stderr == "bench/gpu.sh: no GPU on this machine, nothing was measured\n"
+
+
+def test_blocks_fill_the_memory_and_no_more() -> None:
+    whole = flops.llama_parameters(
+        vocabulary=gpu.SHAPE["vocabulary"], hidden=4096, layers=gpu.WHOLE, heads=32, kv_heads=8,
+        feed_forward=14_336, tied=False,
+    )  # fmt: skip
+    assert whole == 8_030_261_248  # Llama 3 8B
+    ends = whole - gpu.WHOLE * gpu.block_parameters()
+    for memory in (80 << 30, 141 << 30):
+        blocks = gpu.blocks_for(memory)
+        used = (ends + blocks * gpu.block_parameters()) * gpu.BYTES
+        assert used <= gpu.ROOM * memory < used + gpu.block_parameters() * gpu.BYTES
+    assert gpu.blocks_for(1 << 40) == gpu.WHOLE
+    with pytest.raises(ValueError, match="no block"):
+        gpu.blocks_for(16 << 30)
+
+
+@pytest.mark.parametrize("variant", gpu.VARIANTS)
+def test_every_variant_is_a_job_that_the_trainer_takes(variant: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(gpu.job(tmp_path, tmp_path, 8, gpu.VARIANTS[variant])))
+    assert config.load(file).model.layers == 8
