@@ -85,7 +85,7 @@ def make(folder: Path, sizes: Sizes, steps: int) -> None:
     train_tokenizer(inputs.tokenizer, sizes.vocabulary)
     prepare.prepare("python-documentation", str(inputs.tokenizer), 0.0, inputs.prepared)
 
-    stream = shards.Stream(inputs.prepared, shards.read_index(inputs.prepared), prepare.TRAIN)
+    stream = shards.Stream(inputs.prepared, shards.read_index(inputs.prepared), shards.TRAIN)
     count = (len(stream) - 1) // sizes.sequence
     taken = [
         window

@@ -16,12 +16,12 @@ def random_tokens(vocabulary: int, count: int) -> Any:
 def random_shards(folder: Path, vocabulary: int, count: int, shard: int) -> None:
     """`count` random tokens in shards of `shard`."""
     from trainer.data import shards
+    from trainer.data.places import place
 
     folder.mkdir(parents=True)
     tokens = random_tokens(vocabulary, count).astype(shards.dtype_for(vocabulary))
-    everywhere = np.ones(shard, dtype=np.bool_)
     made = [
-        shards.write_shard(folder, f"train-{number:05d}.tokens", part, everywhere)
+        shards.write_shard(place(folder), f"train-{number:05d}.tokens", part, None)
         for number, part in enumerate(np.split(tokens, count // shard))
     ]
     index(folder, made, vocabulary)
@@ -30,8 +30,8 @@ def random_shards(folder: Path, vocabulary: int, count: int, shard: int) -> None
 def index(folder: Path, made: list[Any], vocabulary: int) -> None:
     """Write the index of shards of one split, all for training."""
     from trainer.data import shards
+    from trainer.data.places import place
 
     split = shards.Split(1, sum(shard.tokens for shard in made), 0.0, tuple(made))
-    empty = shards.Split(0, 0, 0.0, ())
-    dtype = shards.dtype_for(vocabulary)
-    shards.Index("none", vocabulary, dtype, {"train": split, "held-out": empty}).write(folder)
+    splits = {shards.TRAIN: split, shards.HELD_OUT: shards.Split(0, 0, 0.0, ())}
+    shards.Index("none", vocabulary, shards.dtype_for(vocabulary), splits, "").write(place(folder))
