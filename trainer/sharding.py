@@ -21,7 +21,8 @@ from trainer.model import blocks, tied
 def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: DeviceMesh) -> None:
     """Shard every block by itself, then what is left: the embedding, and the last norm with the output layer.
 
-    The last pair is needed again as soon as the backward pass begins, so it is never given back in between.
+    The last pair, and the last block, are needed again as soon as the backward pass begins, so they are never given
+    back in between.
     Gradients are plain sums: the loss already carries its weight (see loop.py).
     """
     on_cpu = parallel.cpu_offload
@@ -36,9 +37,12 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
 
     layers = blocks(model)
     for layer in layers:
-        shard(layer, give_back)
+        shard(layer, give_back and layer is not layers[-1])
     if not tied(model):  # tied, both ends share a matrix and have to live in one unit: the root's
-        shard(model.get_submodule("model.embed_tokens"), give_back)
+        embedding = model.get_submodule("model.embed_tokens")
+        shard(embedding, give_back)
+        assert isinstance(embedding, FSDPModule)
+        embedding.set_unshard_in_backward(False)  # its gradient needs the token numbers, not the matrix
         shard([model.get_submodule("model.norm"), model.get_submodule("lm_head")], False)
     shard(model, give_back)
 

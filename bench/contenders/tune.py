@@ -1,7 +1,7 @@
 """torchtune's own recipe for full fine-tuning on several devices, on CPU.
 
-The recipe asks for the GPU's memory statistics once, whatever the device, and fails on a CPU: that one call is taken
-out. Everything else is the recipe's.
+Before its first step the recipe asks for the GPU's memory statistics and empties the GPU's cache, whatever the device,
+and fails on a CPU: these calls are taken out. Everything else is the recipe's.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def recipe() -> Any:
 
 def main(folder: Path, output: Path, precision: str) -> None:
     config = OmegaConf.create(settings(Inputs.read(folder), folder, output, precision))
-    torchtune.training.get_memory_stats = torchtune.training.log_memory_stats = lambda *_, **__: {}
+    for name in ("get_memory_stats", "log_memory_stats", "cleanup_before_training"):
+        setattr(torchtune.training, name, lambda *_, **__: {})
     training = recipe()(cfg=config)
     training.setup(cfg=config)
     pace.keep("torchtune")
