@@ -8,6 +8,7 @@ from torch import nn
 from trainer import (
     attention,
     compiling,
+    float8,
     flops,
     loss,
     mesh,
@@ -25,14 +26,15 @@ from trainer.config import Job
 def build(job: Job, here: ranks.Ranks, layout: mesh.Layout) -> tuple[nn.Module, float, int]:
     """The sharded model with its weights, its FLOPs per token and its number of parameters.
 
-    The order matters: loss, tensor parallelism, recomputation, compilation, sharding, each around the one before;
-    memory comes last.
+    The order matters: loss, float8, tensor parallelism, recomputation, compilation, sharding, each around the one
+    before; memory comes last.
     """
     config, shape = models.shape(job.model), shapes.of(job.model)
     model = models.build(config)
     per_token = flops.of_shape(shape, job.model.sequence)
     attention.apply(model)
     loss.apply(model)
+    float8.apply(model, job.precision, here.device, layout.tensor)
     if layout.tensors is not None:
         tensor.check(job.parallel, shape, job.model.sequence)
         tensor.apply(model, layout.tensors)

@@ -175,6 +175,14 @@ class Precision(Section):
     compute: Literal["float32", "bfloat16"] = "bfloat16"
     reduce: Literal["float32", "bfloat16"] = "float32"
     """Arithmetic in which gradients of different processes are added."""
+    float8: Literal["none", "tensorwise", "rowwise"] = "none"
+    """Matrix products of the blocks in float8 (H100 and newer): `tensorwise` is the fastest, `rowwise` more exact."""
+
+    @model_validator(mode="after")
+    def _float8_gives_bfloat16(self) -> Self:
+        if self.float8 != "none" and self.compute != "bfloat16":
+            raise ValueError("float8 needs compute: bfloat16, which is what its products come out as")
+        return self
 
 
 class Recompute(Section):

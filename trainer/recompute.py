@@ -19,7 +19,7 @@ KEPT = {
     torch.ops.aten._scaled_dot_product_cudnn_attention.default,
 }
 """Results worth their memory in selective mode: attention costs the most to compute again and keeps the least."""
-MATMULS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default}
+MATMULS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten._scaled_mm.default}
 
 
 def _selective() -> Any:

@@ -86,6 +86,7 @@ class Report:
             "parameters": parameters,
             "unigram_entropy": unigram_entropy,
             "precision": job.precision.compute,
+            "float8": job.precision.float8,
             "strategy": job.parallel.strategy,
             "tensor": job.parallel.tensor,
         }

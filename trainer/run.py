@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from trainer import building, exits, flops, loop, mesh, ranks, versions
+from trainer import building, exits, float8, flops, loop, mesh, ranks, versions
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.checkpoint.sharded import Checkpoints, folder_of
@@ -57,6 +57,8 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         step = checkpoints.load_newest()
 
     unigram = index.splits[shards.TRAIN].unigram_entropy
+    if job.precision.float8 != "none" and (names := float8.left_out(model)):
+        report.say(f"precision.float8: sides not divisible, left out in every block: {', '.join(names)}")
     for line in unlocked:
         report.say(f"warning: {line}")
     report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)

@@ -15,6 +15,8 @@ def split(**changes: Any) -> dict[str, Any]:
     return merged(TENSOR, changes)
 
 
+FLOAT8: dict[str, Any] = {"precision": {"compute": "bfloat16", "float8": "rowwise"}}
+
 CASES: dict[str, dict[str, Any]] = {
     "tensor": split(),
     "tensor-grad-op": split(parallel={"strategy": "SHARD_GRAD_OP"}, recompute={"mode": "selective"}),
@@ -25,6 +27,12 @@ CASES: dict[str, dict[str, Any]] = {
     "tensor-answers": split(batch={"micro": 1}),
     "tensor-alone": {"parallel": {"tensor": 4}, "model": {"kv_heads": 4}},
     "tensor-bfloat16": split(precision={"compute": "bfloat16"}),
+    "float8-rowwise": FLOAT8,
+    "float8-tensorwise": merged(
+        FLOAT8, {"precision": {"float8": "tensorwise"}, "recompute": {"mode": "full"}}
+    ),
+    "float8-selective": merged(FLOAT8, {"recompute": {"mode": "selective"}, "steps": 4}),
+    "float8-tensor": merged(split(steps=4), FLOAT8),
     "tensor-loaded": split(steps=3, optimiser={"learning_rate": 1e-30, "weight_decay": 0.0}),
     "tensor-first": split(steps=6, **CONSTANT),
     "then-plain": {"output": "tensor-first", **CONSTANT},
