@@ -68,6 +68,6 @@ prometheus = Prometheus(s.name, s, target, target.component([namespace]))
 
 # The training program
 ready = target.component([namespace, plugins, volumes, operator, prometheus])
-jobs = training_jobs(s, image=registry.image, target=target, opts=ready)
+jobs = training_jobs(s, image=registry.image, bucket=buckets.checkpoints.bucket, target=target, opts=ready)
 
 export(s, network, eks, pools, lustre, buckets, registry, prometheus, jobs)

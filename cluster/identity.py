@@ -204,9 +204,10 @@ def _publish_images(*, cluster: str, repository: str, **_: str) -> list[policies
 
 
 def _read_data_write_checkpoints(*, data: str, checkpoints: str, **_: str) -> list[policies.Statement]:
-    """Training pods."""
+    """Training pods. They give up the uploads that a crash of theirs left, so they must see them."""
     return [
         policies.allow(["s3:ListBucket", "s3:GetBucketLocation"], [data, checkpoints]),
+        policies.allow(["s3:ListBucketMultipartUploads"], [checkpoints]),
         policies.allow(["s3:GetObject"], [f"{data}/*"]),
         policies.allow(
             ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from trainer import exits
+from trainer import exits, objects
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
@@ -215,8 +216,29 @@ class Schedule(Section):
     """Share of the peak rate that the last step has."""
 
 
+class S3(Section):
+    """How S3 is spoken to when checkpoints go there."""
+
+    staging: Path | None = None
+    """Folder on each node, with room for that node's share of a checkpoint, that is uploaded from; by default under
+    the system's folder for temporary files (a node's NVMe in a pod)."""
+    part_mib: Annotated[int, Field(ge=5, le=5120, strict=True)] = 64
+    """Size of one part of an upload, in MiB."""
+    requests_per_second: Annotated[float, Field(gt=0)] = 1000.0
+    """Of all nodes together. S3 serves 3,500 writes a second and partition, fewer while a new one warms up."""
+    threads: Positive = 8
+    """Parts that one node sends at the same time, each held in memory."""
+    patience_seconds: Seconds = 120
+    """How long one request is tried again while S3 is busy or out of reach."""
+
+
 class Checkpoint(Section):
-    """When to save, and what to keep. The last step and a termination always save."""
+    """When to save, where to, and what to keep. The last step and a termination always save."""
+
+    storage: str | None = None
+    """`s3://bucket/prefix`: checkpoints go below PREFIX/NAME there (NAME of the job), and not below `output`.
+    `${VARIABLE}` in it is taken from the environment."""
+    s3: S3 = S3()
 
     every: Count = 0
     """Steps between two saves; 0 saves at the end only."""
@@ -228,6 +250,25 @@ class Checkpoint(Section):
     """Also keep each one whose step is a multiple of this."""
     asynchronous: bool = False
     """Write in the background while training goes on."""
+
+    @field_validator("storage")
+    @classmethod
+    def _address(cls, storage: str | None) -> str | None:
+        if storage is None:
+            return None
+        expanded = os.path.expandvars(storage)
+        if "$" in expanded:
+            raise ValueError(f"{storage!r} names a variable that the environment does not have")
+        objects.parse(expanded)
+        return expanded
+
+    @model_validator(mode="after")
+    def _s3_needs_storage(self) -> Self:
+        if self.storage is None and self.s3 != S3():
+            raise ValueError(
+                "s3 says how to reach storage, and there is none: give storage: s3://bucket/prefix"
+            )
+        return self
 
 
 class Evaluate(Section):
@@ -317,6 +358,12 @@ class Job(Section):
         problems += self.parallel.misfits(
             {key: getattr(self.model, key) for key in shape}, tied=self.model.tied_embeddings
         )
+        patience = self.checkpoint.s3.patience_seconds
+        if self.checkpoint.storage and 2 * patience > self.limits.save_seconds:
+            problems.append(
+                f"checkpoint.s3.patience_seconds {patience:g} must be at most half of limits.save_seconds "
+                f"{self.limits.save_seconds:g}"
+            )
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -329,6 +376,11 @@ class Job(Section):
 
 FIXED = ("seed", "model", "data", "batch", "optimiser")
 """Sections that a run keeps from its first step to its last. The others may change between two starts."""
+
+
+def free() -> list[str]:
+    """The sections that may change."""
+    return [name for name in Job.model_fields if name not in (*FIXED, "name", "output")]
 
 
 def changed(recorded: dict[str, Any], job: Job) -> list[str]:

@@ -30,7 +30,10 @@ GAUGES = {
     "checkpoint_seconds": "Seconds that the newest checkpoint took",
     "heartbeat_seconds": "Unix time of the last report",
 }
-COUNTERS = {"checkpoint_failures": "Checkpoints that could not be saved"}
+COUNTERS = {
+    "checkpoint_failures": "Checkpoints that could not be saved",
+    "checkpoint_retries": "Requests to S3 that were tried again for checkpoints that were saved (the leader knows)",
+}
 PREFIX = "shardyard_trainer_"
 
 
@@ -69,5 +72,5 @@ class Gauges:
                 self._gauges[name].labels(self._name).set(value)
         self._gauges["heartbeat_seconds"].labels(self._name).set(time.time())
 
-    def count(self, name: str) -> None:
-        self._counters[name].labels(self._name).inc()
+    def count(self, name: str, amount: int = 1) -> None:
+        self._counters[name].labels(self._name).inc(amount)

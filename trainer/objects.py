@@ -8,6 +8,7 @@ job share nor how long the caller can wait. Region, credentials and endpoint are
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
@@ -28,6 +29,8 @@ MIB = 1 << 20
 PART_BYTES = 64 * MIB
 """Of a multipart upload, by default; S3 takes 5 MiB to 5 GiB, and 10,000 parts of one object."""
 MOST_PARTS = 10_000
+ABORT_SECONDS = 10.0
+"""How long giving up an upload is tried: it is best effort."""
 _PASSING = {
     "SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
     "ThrottlingException", "TooManyRequests", "ExpiredToken", "OperationAborted", "BadDigest",
@@ -85,10 +88,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Sent:
-    """An upload that is done: its size in bytes, and the hex SHA-256 of what was sent."""
+    """An upload that is done: its size in bytes, and hex SHA-256 of what was sent, whole and part by part."""
 
     size: int
     sha256: str
+    part_bytes: int
+    """Of every part but the last."""
+    parts: tuple[str, ...]
 
 
 @dataclass
@@ -156,7 +162,7 @@ class Objects:
 
     def entries(self, prefix: str) -> Iterator[Entry]:
         """Every object below, in the order of their keys."""
-        more: dict[str, str] = {}
+        more: dict[str, Any] = {}
         while True:
             page = self._ask("list_objects_v2", prefix, Prefix=prefix, **more)
             for item in page.get("Contents", ()):
@@ -187,26 +193,30 @@ class Objects:
         self.counts.add(received_bytes=len(data))
         return data
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes, until: float | None = None) -> None:
         """One request, all or nothing. S3 checks the checksum that boto3 sends along."""
-        self._ask("put_object", key, Key=key, Body=data)
+        self._ask("put_object", key, until, Key=key, Body=data)
         self.counts.add(sent_bytes=len(data))
 
-    def upload(self, key: str, path: Path, part_bytes: int = PART_BYTES) -> Sent:
+    def upload(
+        self, key: str, path: Path, part_bytes: int = PART_BYTES, *, until: float | None = None
+    ) -> Sent:
         """A file, in parts of so many bytes (more where S3's limit of parts asks for it), `threads` at a time.
 
         It holds at most `threads` + 1 parts in memory. A file of one part is one PutObject. After a failure no parts
-        are left behind, as far as S3 can be reached. Raises OSError, exits.Failure.
+        are left behind, as far as S3 can be reached. `until` is the moment on the monotonic clock to fail at, if it
+        is not done by then. Raises OSError, exits.Failure.
         """
         size = path.stat().st_size
         if size <= part_bytes:
             data = path.read_bytes()
-            self.put(key, data)
-            return Sent(len(data), hashlib.sha256(data).hexdigest())
+            self.put(key, data, until)
+            digest = hashlib.sha256(data).hexdigest()
+            return Sent(len(data), digest, part_bytes, (digest,))
         part_bytes = max(part_bytes, -(-size // MOST_PARTS))
-        upload = str(self._ask("create_multipart_upload", key, Key=key)["UploadId"])
+        upload = str(self._ask("create_multipart_upload", key, until, Key=key)["UploadId"])
         try:
-            tags, sent = self._parts(key, upload, path, part_bytes)
+            tags, sent = self._parts(key, upload, path, part_bytes, until)
             if sent.size != size:
                 raise exits.Failure(
                     f"{path} changed while it was uploaded: {sent.size} bytes instead of {size}"
@@ -217,34 +227,37 @@ class Objects:
             raise
         return sent
 
-    def _parts(self, key: str, upload: str, path: Path, part_bytes: int) -> tuple[list[str], Sent]:
+    def _parts(
+        self, key: str, upload: str, path: Path, part_bytes: int, until: float | None
+    ) -> tuple[list[str], Sent]:
         """Send all parts; returns their tags in order."""
 
-        def send(number: int, data: bytes) -> str:
-            arguments = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
-            tag = str(self._ask("upload_part", key, **arguments)["ETag"])
+        def send(number: int, data: bytes) -> tuple[str, str]:
+            arguments: dict[str, Any] = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
+            tag = str(self._ask("upload_part", key, until, **arguments)["ETag"])
             self.counts.add(sent_bytes=len(data))
-            return tag
+            return tag, hashlib.sha256(data).hexdigest()
 
-        digest, size = hashlib.sha256(), 0
-        futures: list[Future[str]] = []
+        whole, size = hashlib.sha256(), 0
+        futures: list[Future[tuple[str, str]]] = []
         with ThreadPoolExecutor(self.threads, "upload") as pool, path.open("rb") as file:
             try:
                 while data := file.read(part_bytes):
-                    digest.update(data)
+                    whole.update(data)
                     size += len(data)
                     if len(futures) >= self.threads:
                         futures[-self.threads].result()
                     futures.append(pool.submit(send, len(futures) + 1, data))
-                return [future.result() for future in futures], Sent(size, digest.hexdigest())
+                tags, digests = zip(*(future.result() for future in futures), strict=True)
             finally:
                 for future in futures:
                     future.cancel()
+        return list(tags), Sent(size, whole.hexdigest(), part_bytes, digests)
 
     def _complete(self, key: str, upload: str, tags: list[str], size: int) -> None:
         """An answer that got lost is no failure: then the object is there, and the upload is not."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]
-        arguments = {"Key": key, "UploadId": upload, "MultipartUpload": {"Parts": parts}}
+        arguments: dict[str, Any] = {"Key": key, "UploadId": upload, "MultipartUpload": {"Parts": parts}}
         try:
             self._ask("complete_multipart_upload", key, **arguments)
         except Refused:
@@ -259,7 +272,7 @@ class Objects:
         remaining = list(keys)
         while remaining:
             some, remaining = remaining[:1000], remaining[1000:]
-            listing = {"Objects": [{"Key": key} for key in some], "Quiet": True}
+            listing: dict[str, Any] = {"Objects": [{"Key": key} for key in some], "Quiet": True}
             for error in self._ask("delete_objects", some[0], Delete=listing).get("Errors", ()):
                 raise exits.Failure(
                     f"s3://{self.bucket}/{error['Key']}: cannot be deleted: {error['Code']}: {error['Message']}"
@@ -268,7 +281,7 @@ class Objects:
     def uploads(self, prefix: str) -> list[tuple[str, str]]:
         """Key and id of every multipart upload below that was neither completed nor aborted."""
         found: list[tuple[str, str]] = []
-        more: dict[str, str] = {}
+        more: dict[str, Any] = {}
         while True:
             page = self._ask("list_multipart_uploads", prefix, Prefix=prefix, **more)
             found += [(item["Key"], item["UploadId"]) for item in page.get("Uploads", ())]
@@ -277,33 +290,37 @@ class Objects:
             more = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
     def abort(self, key: str, upload: str) -> None:
-        """Give up a multipart upload; what cannot be given up now is left for a sweep."""
+        """Give up a multipart upload; what cannot be given up soon is left for a sweep."""
         with suppress(exits.Failure):
-            self._ask("abort_multipart_upload", key, Key=key, UploadId=upload)
+            soon = time.monotonic() + ABORT_SECONDS
+            self._ask("abort_multipart_upload", key, soon, Key=key, UploadId=upload)
 
-    def _ask(self, method: str, about: str, **arguments: Any) -> Any:
+    def _ask(self, method: str, about: str, until: float | None = None, **arguments: Any) -> Any:
         """The answer to one call of boto3 about a key or prefix."""
         call = getattr(self._client, method)
-        return self._patiently(method, about, lambda: call(Bucket=self.bucket, **arguments))
+        return self._patiently(method, about, lambda: call(Bucket=self.bucket, **arguments), until)
 
-    def _patiently(self, method: str, about: str, once: Callable[[], Any]) -> Any:
-        """What `once` returns, after as many tries as it takes."""
+    def _patiently(self, method: str, about: str, once: Callable[[], Any], until: float | None = None) -> Any:
+        """What `once` returns, after as many tries as it takes and time allows."""
         began = time.monotonic()
+        what = f"s3://{self.bucket}/{about}: {self._client.meta.method_to_api_mapping[method]}"
+        if until is not None and began > until:
+            raise exits.Failure(f"{what}: the time is up")
+        limit = min(began + self._patience, math.inf if until is None else until)
         failures = 0
         while True:
             try:
                 return once()
             except Exception as error:
-                operation = self._client.meta.method_to_api_mapping[method]
-                failure = _judged(error, f"s3://{self.bucket}/{about}: {operation}")
+                failure = _judged(error, what)
                 if failure is None:
                     raise
                 if not isinstance(failure, _Passing):
                     raise failure from error
                 failures += 1
                 pause = self._backoff.pause(failures)
-                seconds = time.monotonic() - began
-                if seconds + pause > self._patience:
+                if time.monotonic() + pause > limit:
+                    seconds = time.monotonic() - began
                     raise exits.Failure(f"{failure} ({failures} tries in {seconds:.0f} s)") from error
             self.counts.add(retries=1)
             time.sleep(pause)

@@ -135,10 +135,17 @@ class Report:
         self._write("held_out", step, {"loss": loss})
         self._set(held_out_loss=loss)
 
-    def saved(self, step: int, seconds: float) -> None:
-        self.say(f"step {step}/{self._job.steps} checkpoint saved in {seconds:.1f} s")
-        self._write("checkpoint", step, {"seconds": round(seconds, 3)})
+    def saved(self, step: int, *, seconds: float, **traffic: float) -> None:
+        """`traffic`: requests, retries and bytes, where it went over a network."""
+        retries = int(traffic.get("retries", 0))
+        self.say(
+            f"step {step}/{self._job.steps} checkpoint saved in {seconds:.1f} s"
+            + (f", {retries} request(s) tried again" if retries else "")
+        )
+        self._write("checkpoint", step, {"seconds": round(seconds, 3), **traffic})
         self._set(checkpoint_step=step, checkpoint_seconds=seconds)
+        if self._gauges:
+            self._gauges.count("checkpoint_retries", retries)
 
     def save_failed(self, step: int, reason: str) -> None:
         self.say(f"step {step}/{self._job.steps} checkpoint NOT saved: {reason}")

@@ -13,8 +13,9 @@ import torch
 from trainer import building, exits, float8, flops, loop, mesh, ranks, versions
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
-from trainer.checkpoint.sharded import Checkpoints, folder_of
-from trainer.checkpoint.store import Store
+from trainer.checkpoint.sharded import Checkpoints
+from trainer.checkpoint.storage import Place
+from trainer.checkpoint.where import storage
 from trainer.config import Job
 from trainer.data import batches, prepare, shards
 from trainer.report import Report
@@ -52,7 +53,8 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         )
         optimiser = optimisers.build(model, job.optimiser)
         report = Report(job, here, per_token, peak_flops(job, here))
-    checkpoints = Checkpoints(Store(folder_of(job)), job, here, model, optimiser, report.say)
+    place = Place(here.rank, here.world, here.local_rank, here.local_world)
+    checkpoints = Checkpoints(storage(job, place), job, here, model, optimiser, report.say)
     with here.control.phase("loading the newest checkpoint", limit):
         step = checkpoints.load_newest()
 

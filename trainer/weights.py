@@ -26,8 +26,9 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 
 from trainer import config, exits
-from trainer.checkpoint.sharded import folder_of
-from trainer.checkpoint.store import Store, read_commit, verify
+from trainer.checkpoint.commits import Damaged
+from trainer.checkpoint.sharded import reasons
+from trainer.checkpoint.where import storage
 from trainer.config import Job
 from trainer.data.shards import read_index
 from trainer.files import write_atomically
@@ -72,15 +73,15 @@ def load(model: nn.Module, folder: Path, group: dist.ProcessGroup | None = None)
 
 
 def export(
-    checkpoint: Path, hf_config: Any, folder: Path, dtype: torch.dtype, file_bytes: int = FILE_BYTES
+    reader: Any, hf_config: Any, folder: Path, dtype: torch.dtype, file_bytes: int = FILE_BYTES
 ) -> list[str]:
-    """Write the model of a DCP checkpoint as a Hugging Face folder; returns the names of its weight files.
+    """Write the model of a checkpoint, from DCP's reader of it, as a Hugging Face folder; returns the names of its
+    weight files.
 
     Tensors are read, cast and written a file at a time.
     """
     from safetensors.torch import save_file
 
-    reader = dcp.FileSystemReader(checkpoint)
     entries = reader.read_metadata().state_dict_metadata
     sizes = {
         name: entry.size
@@ -164,17 +165,22 @@ def main() -> int:
     options = parser.parse_args()
     try:
         job = config.load(options.config, options.set)
-        store = Store(folder_of(job))
-        steps = store.steps()
-        step = options.step if options.step is not None else next(iter(steps), None)
-        if step is None or step not in steps:
-            known = ", ".join(map(str, steps)) or "none"
-            raise exits.Failure(
-                f"{store.folder}: no checkpoint of step {step}; there are: {known}", exits.CONFIG
-            )
-        verify(store.path(step), read_commit(store.path(step)).files.items())
-        files = export(store.path(step), shape(job.model), options.output, DTYPES[options.dtype])
-        companions = add_companions(job, options.output)
+        store = storage(job)
+        found = {saved.step: saved for saved in reversed(store.saved())}
+        step = options.step if options.step is not None else max(found, default=None)
+        if step is None or step not in found:
+            known = ", ".join(map(str, sorted(found, reverse=True))) or "none"
+            raise exits.Failure(f"{store}: no checkpoint of step {step}; there are: {known}", exits.CONFIG)
+        try:
+            commit = store.read_commit(found[step])
+            store.verify(found[step], commit)
+            reader = store.reader(found[step], commit)
+            files = export(reader, shape(job.model), options.output, DTYPES[options.dtype])
+            companions = add_companions(job, options.output)
+        except Damaged as damage:
+            raise exits.Failure(f"{store}: step {step} is damaged: {damage}", exits.CONFIG) from damage
+        except dcp.api.CheckpointException as error:
+            raise exits.Failure(f"{store}: step {step} cannot be read: {reasons(error)}") from error
     except exits.Failure as failure:
         print(failure, file=sys.stderr)
         return failure.status

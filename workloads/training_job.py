@@ -28,6 +28,8 @@ RENDEZVOUS_PORT = 23456
 JOB_LABEL = "shardyard.dev/job"
 COMPONENT = {"app.kubernetes.io/component": "trainer"}
 """Label of every training pod of every job."""
+BUCKET_VARIABLE = "CHECKPOINT_BUCKET"
+"""Environment variable for `checkpoint.storage: s3://${CHECKPOINT_BUCKET}/…` in a job's configuration."""
 GPU, EFA, HUGE_PAGES = "nvidia.com/gpu", "vpc.amazonaws.com/efa", "hugepages-2Mi"
 CORES_FOR_DAEMONS = 4
 """Left on a whole node for the CNI, kube-proxy, CSI and device plugins."""
@@ -88,15 +90,17 @@ def rendezvous_id(name: str, *parts: Any) -> str:
     return f"{name}-{digest[:12]}"
 
 
-def manifest(name: str, namespace: str, job: Job, pool: AcceleratedPool, image: str, config: str) -> Manifest:
-    """The PyTorchJob.
+def manifest(
+    name: str, namespace: str, job: Job, pool: AcceleratedPool, image: str, config: str, bucket: str
+) -> Manifest:
+    """The PyTorchJob. `bucket` is the stack's bucket for checkpoints.
 
     Workers only, no master: torchrun's c10d rendezvous lives in worker 0, so it starts anew with the
     job and there is no store that could be stale. No metrics in the elastic policy: with them the
     operator makes a CPU autoscaler, which scales GPU jobs wrongly.
     """
     processes = job.processes_per_worker or worker(job, pool).gpu or 1
-    template = pod_template(name, job, pool, image, config)
+    template = pod_template(name, job, pool, image, config, bucket)
     identity = rendezvous_id(name, template, job.workers.model_dump(), processes)
     return {
         "apiVersion": "kubeflow.org/v1",
@@ -124,10 +128,13 @@ def manifest(name: str, namespace: str, job: Job, pool: AcceleratedPool, image: 
     }
 
 
-def pod_template(name: str, job: Job, pool: AcceleratedPool, image: str, config: str) -> Manifest:
+def pod_template(
+    name: str, job: Job, pool: AcceleratedPool, image: str, config: str, bucket: str
+) -> Manifest:
     """One worker: the trainer's image, its configuration, the file system, and shared memory."""
     asks = worker(job, pool)
     variables = {"NCCL_SOCKET_IFNAME": "^docker,lo,veth", **({"FI_PROVIDER": "efa"} if asks.efa else {})}
+    variables[BUCKET_VARIABLE] = bucket
     variables |= job.environment
     return {
         "metadata": {
@@ -205,6 +212,7 @@ class TrainingJob(pulumi.ComponentResource):
         *,
         config: str,
         image: pulumi.Input[str],
+        bucket: pulumi.Input[str],
         namespace: str,
         target: Kubernetes,
         opts: pulumi.ResourceOptions,
@@ -218,8 +226,8 @@ class TrainingJob(pulumi.ComponentResource):
             data={CONFIG_FILE: config},
             opts=target.object(self),
         )
-        document = pulumi.Output.from_input(image).apply(
-            lambda reference: manifest(name, namespace, job, pool, reference, config)
+        document = pulumi.Output.all(image, bucket).apply(
+            lambda known: manifest(name, namespace, job, pool, known[0], config, known[1])
         )
         Object(
             name,
@@ -242,7 +250,12 @@ class TrainingJob(pulumi.ComponentResource):
 
 
 def training_jobs(
-    settings: Settings, *, image: pulumi.Input[str], target: Kubernetes, opts: pulumi.ResourceOptions
+    settings: Settings,
+    *,
+    image: pulumi.Input[str],
+    bucket: pulumi.Input[str],
+    target: Kubernetes,
+    opts: pulumi.ResourceOptions,
 ) -> dict[str, TrainingJob]:
     """All jobs of the stack file, by name."""
     return {
@@ -252,6 +265,7 @@ def training_jobs(
             settings.pools[job.pool],
             config=(settings.directory / job.config).read_text(),
             image=image,
+            bucket=bucket,
             namespace=settings.training.namespace,
             target=target,
             opts=opts,

@@ -68,7 +68,7 @@ def s3_server() -> Iterator[s3.S3]:
         yield server
 
 
-Group = Callable[[int, dict[str, dict[str, Any]]], dict[str, Outcome]]
+Group = Callable[..., dict[str, Outcome]]
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,9 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
     A change `output` names another job of the group whose folder is used again; `faults` are group.py's.
     """
 
-    def run(processes: int, changes: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
+    def run(
+        processes: int, changes: dict[str, dict[str, Any]], environment: dict[str, str] | None = None
+    ) -> dict[str, Outcome]:
         folder = tmp_path_factory.mktemp(f"group-{processes}")
         outputs, tasks = {}, []
         for name, change in changes.items():
@@ -90,7 +92,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
         listing.write_text(json.dumps(tasks))
         done = subprocess.run(
             torchrun(processes, "tests.trainer.group", str(listing)),
-            cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=600,
+            cwd=PROJECT, env={**ENVIRONMENT, **(environment or {})}, text=True, capture_output=True, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
         statuses = json.loads((folder / "jobs.rank0").read_text())

@@ -4,11 +4,13 @@
 
 JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once
 the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data`
-makes one process fail to open its data. Each process writes its statuses to a file of its own.
+makes one process fail to open its data; `own_node` has each process on a node of its own. Each process writes its
+statuses to a file of its own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import resource
@@ -63,9 +65,11 @@ def main(listing: Path) -> None:
     statuses: dict[str, list[object]] = {}
     for task in tasks:
         file = Path(task["job"])
-        with injected(here, **task["faults"]):
+        alone = dataclasses.replace(here, local_rank=0, local_world=1)
+        place = alone if task["faults"].pop("own_node", False) else here
+        with injected(place, **task["faults"]):
             try:
-                statuses[file.stem] = [phases(config.load(file), here, stop), ""]
+                statuses[file.stem] = [phases(config.load(file), place, stop), ""]
             except exits.Failure as failure:
                 statuses[file.stem] = [failure.status, str(failure)]
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))

@@ -80,3 +80,39 @@ def test_what_a_run_may_change(tmp_path: Path) -> None:
     assert config.changed(recorded, execution) == []
     other = jobs.job(tmp_path, seed=6, model={"hidden": 64})
     assert config.changed(recorded, other) == ["seed: was 5, is 6", "model.hidden: was 32, is 64"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"storage": "s3:/b"}, "checkpoint.storage: 's3:/b' is no S3 address: write s3://bucket/prefix"),
+        ({"storage": "s3://${NOBODY_SET_THIS}/x"}, "names a variable that the environment does not have"),
+        ({"s3": {"part_mib": 65}}, "checkpoint: s3 says how to reach storage, and there is none"),
+        ({"storage": "s3://b", "s3": {"part_mib": 4}}, "checkpoint.s3.part_mib"),
+        (
+            {"storage": "s3://b", "s3": {"patience_seconds": 31}},
+            "must be at most half of limits.save_seconds 60",
+        ),
+    ],
+)
+def test_contradictions_about_storage_are_refused(
+    changes: dict[str, object], sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(exits.Failure) as caught:
+        config.load(jobs.write(tmp_path / "job.yaml", tmp_path, checkpoint=changes))
+    assert sentence in str(caught.value)
+
+
+def test_storage_takes_variables_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHECKPOINT_BUCKET", "my-bucket")
+    job = jobs.job(
+        tmp_path, checkpoint={"storage": "s3://${CHECKPOINT_BUCKET}/jobs", "s3": {"patience_seconds": 30}}
+    )
+    assert job.checkpoint.storage == "s3://my-bucket/jobs"
+
+
+def test_the_refusal_of_another_job_says_what_may_change() -> None:
+    assert {"steps", "parallel", "precision", "checkpoint"} <= set(config.free())
+    assert not {"seed", "model", "data", "batch", "optimiser", "name", "output"} & set(config.free())

@@ -40,6 +40,7 @@ class Start:
     file: Path
     output: Path
     processes: int
+    environment: dict[str, str] = field(default_factory=dict)
     text: str = ""
     status: int | None = None
     process: subprocess.Popen[str] = field(init=False)
@@ -47,8 +48,8 @@ class Start:
     def __post_init__(self) -> None:
         self.process = subprocess.Popen(
             torchrun(self.processes, "trainer", "--config", str(self.file), launcher="trainer.launch"),
-            cwd=PROJECT, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True,
+            cwd=PROJECT, env={**ENVIRONMENT, **self.environment}, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
     def wait_for(self, what: Callable[[], bool], seconds: float = 90) -> None:

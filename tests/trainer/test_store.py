@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from trainer.checkpoint.store import COMMIT, Commit, Damaged, Store, checksum, read_commit, verify
+from trainer.checkpoint.commits import COMMIT, Commit, Damaged
+from trainer.checkpoint.store import Store, read_commit, verify
 
 
 def made(store: Store, step: int) -> Path:
-    partial = store.partial(step, "x")
-    partial.mkdir(parents=True)
-    (partial / "__0_0.distcp").write_bytes(bytes(range(256)) * step)
-    files = {"__0_0.distcp": checksum(partial / "__0_0.distcp")}
-    return store.commit(partial, Commit(step, {"seed": 1}, 2, {"torch": "2"}, files))
+    attempt = store.attempt(step, "x")
+    (attempt.folder / "__0_0.distcp").write_bytes(bytes(range(256)) * step)
+    (attempt.folder / "__1_0.distcp").write_bytes(b"of another process")
+    (attempt.folder / ".metadata").write_bytes(b"metadata")
+    files = store.finish(attempt)
+    assert set(files) == {"__0_0.distcp", ".metadata"}
+    store.commit(attempt, Commit(step, {"seed": 1}, 2, {"torch": "2"}, files))
+    return store.path(step)
 
 
 def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -27,7 +31,7 @@ def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_only_named_and_committed_folders_count(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made(store, 7)
-    store.partial(8, "y").mkdir()
+    store.attempt(8, "y")
     store.path(9).mkdir()
     (tmp_path / "notes").mkdir()
     assert store.steps() == [7]
@@ -62,10 +66,10 @@ def test_an_unreadable_commit_is_damage(tmp_path: Path, text: str) -> None:
 def test_a_condemned_step_can_be_saved_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made(store, 7)
-    store.condemn(7)
+    store.condemn(store.saved()[0], "")
     assert store.steps() == []
     made(store, 7)
-    store.condemn(7)
+    store.condemn(store.saved()[0], "")
     made(store, 7)
     assert store.steps() == [7]
 

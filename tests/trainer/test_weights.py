@@ -80,9 +80,9 @@ def exported(outcome: Outcome, model: dict[str, Any], target: Path, dtype: str) 
 
     store = Store(outcome.output / "checkpoints")
     shape = models.shape(jobs.job(outcome.output, model=model).model)
-    files = weights.export(
-        store.path(store.steps()[0]), shape, target, getattr(torch, dtype), file_bytes=60_000
-    )
+    saved = store.saved()[0]
+    reader = store.reader(saved, store.read_commit(saved))
+    files = weights.export(reader, shape, target, getattr(torch, dtype), file_bytes=60_000)
     assert len(files) > 1
     loaded = AutoModelForCausalLM.from_pretrained(target, dtype=getattr(torch, dtype))
     assert type(loaded).__name__ == CLASSES[shape.model_type]

@@ -40,12 +40,16 @@ def job(**changes: Any) -> Job:
 def made(
     the_job: Job | None = None, the_pool: AcceleratedPool | None = None, config: str = "a: 1"
 ) -> dict[str, Any]:
-    return manifest("llama", "training", the_job or job(), the_pool or pool(), IMAGE, config)
+    return manifest("llama", "training", the_job or job(), the_pool or pool(), IMAGE, config, "bucket-1")
 
 
 def container(document: dict[str, Any]) -> dict[str, Any]:
     (only,) = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     return dict(only)
+
+
+def test_a_worker_knows_the_bucket_for_checkpoints() -> None:
+    assert {"name": "CHECKPOINT_BUCKET", "value": "bucket-1"} in container(made())["env"]
 
 
 def test_a_worker_takes_a_whole_p5() -> None:
@@ -119,7 +123,7 @@ def test_the_same_job_is_the_same_and_any_change_starts_it_anew() -> None:
         made(job(workers=Workers(min=4, max=8))),
         made(job(processes_per_worker=1)),
         made(job(environment={"NCCL_DEBUG": "INFO"})),
-        manifest("llama", "training", job(), pool(), IMAGE.replace("a" * 64, "b" * 64), "a: 1"),
+        manifest("llama", "training", job(), pool(), IMAGE.replace("a" * 64, "b" * 64), "a: 1", "bucket-1"),
     ]
     ids = {document["spec"]["elasticPolicy"]["rdzvId"] for document in [made(), *variants]}
     assert len(ids) == 1 + len(variants)

@@ -65,14 +65,14 @@ class Saver:
             return
         step = self._writing.step
         try:
-            seconds = self._checkpoints.commit(self._writing)
+            took = self._checkpoints.commit(self._writing)
         except Lost:
             raise
         except exits.Failure as failure:
             self._fail(step, failure)
         else:
             self.newest, self._failed = step, False
-            self._report.saved(step, seconds)
+            self._report.saved(step, **took)
         finally:
             self._writing = None
 

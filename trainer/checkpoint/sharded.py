@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from trainer import exits
-from trainer.checkpoint.store import Commit, Damaged, File, Store, checksum, read_commit, verify
-from trainer.config import Job, changed
+from trainer.checkpoint.commits import Commit, Damaged, File
+from trainer.checkpoint.storage import Attempt, Saved, Storage
+from trainer.config import Job, changed, free
 from trainer.ranks import Ranks
 from trainer.versions import installed
 from trainer.votes import Lost
@@ -32,20 +33,27 @@ from trainer.votes import Lost
 
 @dataclass(frozen=True)
 class Writing:
-    """A checkpoint on its way to the disk."""
+    """A checkpoint on its way to its storage."""
 
-    step: int
-    partial: Path
+    attempt: Attempt
     began: float
     files: Future[dict[str, File]]
-    """This process's files, once they are written and read back for their checksums."""
+    """What this process brought there, once it has."""
+
+    @property
+    def step(self) -> int:
+        return self.attempt.step
+
+
+class Torn(Damaged):
+    """It turned out to be damaged when part of it was loaded."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """The checkpoints of a run, on this process. Every method is for all processes at once."""
 
-    store: Store
+    storage: Storage
     job: Job
     ranks: Ranks
     model: nn.Module
@@ -61,102 +69,119 @@ class Checkpoints:
         Raises exits.Failure on all processes if it failed on any.
         """
         began = time.monotonic()
-        partial = self.store.partial(step, str(self._agree(lambda: f"{time.time_ns():x}")))
-        with self._phase(step, partial):
+        self.storage.traffic()  # what was before is not this one's
+        token = str(self._agree(lambda: f"{time.time_ns():x}"))
+        with self.ranks.control.phase(f"saving step {step}", self.job.limits.save_seconds):
+            attempt = self.storage.attempt(step, token)
+        with self._phase(attempt):
             model, optimiser = get_state_dict(self.model, self.optimiser)
-            partial.mkdir(parents=True, exist_ok=True)
             arguments: dict[str, Any] = {
                 "state_dict": {"model": model, "optimiser": optimiser},
-                "storage_writer": dcp.FileSystemWriter(partial, single_file_per_rank=True),
+                "storage_writer": self.storage.writer(attempt),
                 "process_group": self.ranks.saving,
             }
             if background:
-                upload: Any = dcp.async_save(**arguments)
-                files = self._thread.submit(lambda: (upload.result(), self._own(partial))[1])
+                written: Any = dcp.async_save(**arguments)
+                files = self._thread.submit(lambda: (written.result(), self.storage.finish(attempt))[1])
             else:
                 dcp.save(**arguments)
                 files = Future()
-                files.set_result(self._own(partial))
-        return Writing(step, partial, began, files)
+                files.set_result(self.storage.finish(attempt))
+        return Writing(attempt, began, files)
 
-    def commit(self, writing: Writing) -> float:
-        """Wait for the end of the writing and make it a checkpoint; returns the seconds it took altogether.
+    def commit(self, writing: Writing) -> dict[str, float]:
+        """Wait for the end of the writing and make it a checkpoint; returns what it took: `seconds` altogether, and,
+        to the leader, requests, retries and bytes of all where it went over a network.
 
         Raises exits.Failure on all processes if it failed on any; then nothing is left of it.
         """
-        with self._phase(writing.step, writing.partial):
+        with self._phase(writing.attempt):
             own = writing.files.result(timeout=self.job.limits.save_seconds)
-        with self._phase(writing.step, writing.partial):
+        took: Counter[str] = Counter()
+        with self._phase(writing.attempt):
             everyone: list[Any] = [None] * self.ranks.world
-            dist.gather_object(own, everyone if self.ranks.leader else None, 0, group=self.ranks.saving)
+            mine = (own, self.storage.traffic())
+            dist.gather_object(mine, everyone if self.ranks.leader else None, 0, group=self.ranks.saving)
             if self.ranks.leader:
-                files = {name: file for part in everyone for name, file in part.items()}
-                files[".metadata"] = checksum(writing.partial / ".metadata")
+                files = {name: file for part, _ in everyone for name, file in part.items()}
                 job = self.job.model_dump(mode="json")
-                self.store.commit(
-                    writing.partial, Commit(writing.step, job, self.ranks.world, installed(), files)
+                self.storage.commit(
+                    writing.attempt, Commit(writing.step, job, self.ranks.world, installed(), files)
                 )
-                self.store.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
-        return time.monotonic() - writing.began
+                self._prune()
+                for traffic in [self.storage.traffic(), *(traffic for _, traffic in everyone)]:
+                    took.update(traffic)
+        return {"seconds": time.monotonic() - writing.began, **took}
+
+    def _prune(self) -> None:
+        """By the leader. A new checkpoint is not worth less because an old one could not be removed."""
+        try:
+            self.storage.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
+        except (OSError, exits.Failure) as error:
+            self.say(f"old checkpoints stay until the next one: {error}")
 
     def load_newest(self) -> int:
         """Fill model and optimiser from the newest checkpoint that is whole; returns its step, 0 if there is none."""
-        if self.ranks.leader:
-            self.store.folder.mkdir(parents=True, exist_ok=True)
-            self.store.sweep()
-        for step in self._agree(self.store.steps):
+        self.storage.sweep()
+        torn = False
+        for saved in self._agree(self.storage.saved):
             try:
-                self._load(step)
+                self._load(saved)
             except Damaged as damage:
-                self.say(f"checkpoint of step {step} is damaged and left out: {damage}")
+                torn = torn or isinstance(damage, Torn)
+                self.say(f"checkpoint of step {saved.step} is damaged and left out: {damage}")
                 if self.ranks.leader:
-                    self.store.condemn(step)
+                    self.storage.condemn(saved, str(damage))
                 continue
-            return int(step)
+            return int(saved.step)
+        if torn:
+            raise exits.Failure(
+                f"{self.storage}: no checkpoint is whole, and part of a damaged one is loaded: start again"
+            )
         return 0
 
-    def _load(self, step: int) -> None:
+    def _load(self, saved: Saved) -> None:
         """Raises Damaged, on all processes alike."""
-        folder = self.store.path(step)
-        commit: Commit = self._all_or_damaged(lambda: read_commit(folder))
+        commit: Commit = self._all_or_damaged(lambda: self.storage.read_commit(saved))
         if differences := changed(commit.job, self.job):
-            lines = "\n".join(f"  {line}" for line in differences)
-            raise exits.Failure(
-                f"{self.job.output} holds a run of another job; use another output folder, or undo:\n{lines}",
-                exits.CONFIG,
-            )
-        # Each process reads its part of the files, so checking takes as long as one process's share.
-        mine = islice(sorted(commit.files.items()), self.ranks.rank, None, self.ranks.world)
-        self._all_or_damaged(lambda: verify(folder, mine))
+            raise exits.Failure(_another_job(str(self.storage), differences), exits.CONFIG)
+        self._all_or_damaged(lambda: self.storage.verify(saved, commit))
         model, optimiser = get_state_dict(self.model, self.optimiser)
         state = {"model": model, "optimiser": optimiser}
+        reader = self.storage.reader(saved, commit)
         try:
-            dcp.load(state, storage_reader=dcp.FileSystemReader(folder), process_group=self.ranks.saving)
+            dcp.load(state, storage_reader=reader, process_group=self.ranks.saving)
         except dcp.api.CheckpointException as error:
-            raise Damaged(f"cannot be read: {_reasons(error)}") from error
+            if any(isinstance(cause, exits.Failure) for cause, _ in error.failures.values()):
+                raise exits.Failure(f"step {saved.step} cannot be loaded: {reasons(error)}") from error
+            raise Torn(f"cannot be read: {reasons(error)}") from error
         set_state_dict(
             self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"]
         )
 
-    def _own(self, partial: Path) -> dict[str, File]:
-        return {path.name: checksum(path) for path in partial.glob(f"__{self.ranks.rank}_*")}
-
     @contextmanager
-    def _phase(self, step: int, partial: Path) -> Iterator[None]:
-        """A vote, and no remains if it fails."""
+    def _phase(self, attempt: Attempt) -> Iterator[None]:
+        """A vote. If it fails, no remains, and nobody goes on before all have let go of the attempt: the others'
+        patience with the next step is much shorter than with a save."""
+        seconds = self.job.limits.save_seconds
         try:
-            with self.ranks.control.phase(f"saving step {step}", self.job.limits.save_seconds):
+            with self.ranks.control.phase(f"saving step {attempt.step}", seconds):
                 try:
                     yield
                 except (
                     dcp.api.CheckpointException
                 ) as error:  # no Exception: would pass by everything that handles one
-                    raise exits.Failure(f"step {step} cannot be saved: {_reasons(error)}") from error
+                    raise exits.Failure(
+                        f"step {attempt.step} cannot be saved: {reasons(error)} ({_room(attempt.folder)})"
+                    ) from error
         except Lost:
             raise
-        except exits.Failure:
-            if self.ranks.leader:
-                shutil.rmtree(partial, ignore_errors=True)
+        except exits.Failure as failure:
+            missing = self.ranks.control.roll_call(f"failed {attempt.folder.name}", seconds)
+            if missing:
+                raise Lost(f"{failure}; and no word from {', '.join(missing)}") from failure
+            with suppress(OSError, exits.Failure):  # the next save or start sweeps
+                self.storage.discard(attempt)
             raise
 
     def _all_or_damaged(self, body: Callable[[], Any]) -> Any:
@@ -180,12 +205,29 @@ class Checkpoints:
         return box[0]
 
 
-def _reasons(error: dcp.api.CheckpointException) -> str:
+def reasons(error: dcp.api.CheckpointException) -> str:
     """What failed, rank by rank, without the tracebacks."""
     return "; ".join(
         f"rank {rank}: {type(cause).__name__}: {cause}" for rank, (cause, _) in sorted(error.failures.items())
     )
 
 
+def _room(folder: Path) -> str:
+    """PyTorch's writer says of a full disk only that it wrote less than it wanted to."""
+    try:
+        return f"{shutil.disk_usage(folder).free / 1e9:.2f} GB free in {folder}"
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+
+
+def _another_job(where: str, differences: list[str]) -> str:
+    lines = "\n".join(f"  {line}" for line in differences)
+    return (
+        f"{where} holds a run of another job; give this one another name, output folder or storage, or undo:\n"
+        f"{lines}\n  (a run may change {', '.join(free())} between two starts, and nothing else)"
+    )
+
+
 def folder_of(job: Job) -> Path:
+    """Of a run's checkpoints, where they are on a file system."""
     return job.output / "checkpoints"

@@ -1,4 +1,4 @@
-"""Checkpoint folders: what counts as one, which is the newest, which to keep.
+"""Checkpoints in a folder that all processes see.
 
     step-00000120/               a complete checkpoint
         commit.json              step, job, versions, and size and SHA-256 of every file; written last
@@ -12,67 +12,26 @@ A folder gets its final name by one rename, after its commit is on the disk. Not
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from trainer.checkpoint.commits import COMMIT, Commit, Damaged, File, parse_commit
+from trainer.checkpoint.storage import METADATA, Attempt, Place, Saved, Storage, excess, owned
 from trainer.files import sync_folder, write_atomically
 
-FORMAT = 1
-COMMIT = "commit.json"
 _NAME = re.compile(r"step-(\d{8,})")
-
-
-@dataclass(frozen=True)
-class File:
-    """Size in bytes and hex SHA-256 of one file."""
-
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Commit:
-    """What a complete checkpoint says of itself."""
-
-    step: int
-    job: dict[str, Any]
-    world: int
-    versions: dict[str, str]
-    files: dict[str, File]
-
-    def write(self, folder: Path) -> None:
-        files = {name: [file.size, file.sha256] for name, file in sorted(self.files.items())}
-        content = {
-            "format": FORMAT,
-            "step": self.step,
-            "world": self.world,
-            "versions": self.versions,
-            "job": self.job,
-        }
-        write_atomically(folder / COMMIT, json.dumps({**content, "files": files}, indent=1) + "\n")
-
-
-class Damaged(Exception):
-    """Why a folder is not a usable checkpoint."""
 
 
 def read_commit(folder: Path) -> Commit:
     """Raises Damaged if it is missing, unreadable or of another format."""
     try:
-        raw = json.loads((folder / COMMIT).read_text())
-        if raw["format"] != FORMAT:
-            raise Damaged(f"{COMMIT} has format {raw['format']}, this program reads {FORMAT}")
-        files = {name: File(*facts) for name, facts in raw["files"].items()}
-        return Commit(raw["step"], raw["job"], raw["world"], raw["versions"], files)
+        return parse_commit((folder / COMMIT).read_bytes())
     except OSError as error:
         raise Damaged(f"{COMMIT}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{COMMIT} is unreadable: {error!r}") from error
 
 
 def checksum(path: Path) -> File:
@@ -95,11 +54,14 @@ def verify(folder: Path, files: Iterable[tuple[str, File]]) -> None:
             raise Damaged(f"{name}: {error.strerror}") from error
 
 
-class Store:
-    """The checkpoints of one run."""
+class Store(Storage):
+    """A folder that all processes see."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, place: Place | None = None) -> None:
+        self.folder, self.place = folder, place or Place()
+
+    def __str__(self) -> str:
+        return str(self.folder)
 
     def steps(self) -> list[int]:
         """Steps of the complete checkpoints, newest first."""
@@ -110,33 +72,61 @@ class Store:
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
 
-    def partial(self, step: int, token: str) -> Path:
-        """Where to write; `token` makes the name unique to one attempt."""
-        return self.folder / f"step-{step:08d}.partial-{token}"
+    def saved(self) -> list[Saved]:
+        return [Saved(step, self.path(step).name) for step in self.steps()]
 
-    def commit(self, partial: Path, commit: Commit) -> Path:
-        """Turn what was written into a checkpoint; returns its folder."""
-        commit.write(partial)
-        final = self.path(commit.step)
-        partial.rename(final)
+    def attempt(self, step: int, token: str) -> Attempt:
+        folder = self.folder / f"step-{step:08d}.partial-{token}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Attempt(step, folder)
+
+    def writer(self, attempt: Attempt) -> Any:
+        import torch.distributed.checkpoint as dcp
+
+        return dcp.FileSystemWriter(attempt.folder, single_file_per_rank=True)
+
+    def finish(self, attempt: Attempt) -> dict[str, File]:
+        """Read back for its checksums."""
+        names = owned(attempt.folder, [self.place.rank]) + [METADATA] * self.place.leader
+        return {name: checksum(attempt.folder / name) for name in names}
+
+    def commit(self, attempt: Attempt, commit: Commit) -> None:
+        write_atomically(attempt.folder / COMMIT, commit.text())
+        attempt.folder.rename(self.path(commit.step))
         sync_folder(self.folder)
-        return final
 
-    def condemn(self, step: int) -> None:
-        """Take a damaged checkpoint out of the way, for a person to look at; its step can then be saved again."""
-        target = self.path(step).with_suffix(".damaged")
+    def discard(self, attempt: Attempt) -> None:
+        if self.place.leader:
+            shutil.rmtree(attempt.folder, ignore_errors=True)
+
+    def read_commit(self, saved: Saved) -> Commit:
+        return read_commit(self.folder / saved.name)
+
+    def verify(self, saved: Saved, commit: Commit) -> None:
+        """Each process reads its part of the files, so checking takes as long as one process's share."""
+        mine = islice(sorted(commit.files.items()), self.place.rank, None, self.place.world)
+        verify(self.folder / saved.name, mine)
+
+    def reader(self, saved: Saved, commit: Commit) -> Any:
+        import torch.distributed.checkpoint as dcp
+
+        return dcp.FileSystemReader(self.folder / saved.name)
+
+    def condemn(self, saved: Saved, reason: str) -> None:
+        path = self.folder / saved.name
+        target = path.with_suffix(".damaged")
         shutil.rmtree(target, ignore_errors=True)
-        self.path(step).rename(target)
+        path.rename(target)
 
     def sweep(self) -> None:
-        """Remove what crashed saves left. Only when nobody is writing."""
-        for path in self.folder.glob("step-*.partial-*"):
-            shutil.rmtree(path, ignore_errors=True)
+        if self.place.leader:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for path in self.folder.glob("step-*.partial-*"):
+                shutil.rmtree(path, ignore_errors=True)
 
     def prune(self, keep: int, keep_every: int | None) -> list[int]:
-        """Remove all but the newest `keep` and every step that is a multiple of `keep_every`; returns what went."""
         steps = self.steps()
-        gone = [step for step in steps[keep:] if not keep_every or step % keep_every]
+        gone = excess(steps, keep, keep_every)
         for step in gone:
             (self.path(step) / COMMIT).unlink(missing_ok=True)  # first: half removed must not look complete
             shutil.rmtree(self.path(step), ignore_errors=True)
