@@ -77,7 +77,7 @@ def make(folder: Path, sizes: Sizes, steps: int) -> None:
 
     from trainer import model as models
     from trainer.config import Model
-    from trainer.data import order, prepare, shards
+    from trainer.data import batches, prepare, shards
 
     inputs = Inputs(folder, sizes)
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,14 +86,13 @@ def make(folder: Path, sizes: Sizes, steps: int) -> None:
     prepare.prepare("python-documentation", str(inputs.tokenizer), 0.0, inputs.prepared)
 
     stream = shards.Stream(inputs.prepared, shards.read_index(inputs.prepared), shards.TRAIN)
-    count = (len(stream) - 1) // sizes.sequence
+    reader = batches.Batches(stream, sizes.sequence, rank=0, world=1, micro=sizes.sequences)
     taken = [
-        window
+        torch.cat([micro.inputs, micro.targets[:, -1:]], dim=1).numpy()
         for step in range(1, steps + 1)
-        for window in order.samples_of_step(step, sizes.sequences, count, sizes.seed)
+        for micro in reader.step(step, sizes.sequences, sizes.seed)
     ]
-    rows = [stream.read(window * sizes.sequence, sizes.sequence + 1) for window in taken]
-    np.save(folder / "windows.npy", np.stack(rows).astype(np.int32))
+    np.save(folder / "windows.npy", np.concatenate(taken).astype(np.int32))
 
     torch.manual_seed(sizes.seed)
     shape = Model(

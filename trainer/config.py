@@ -94,23 +94,54 @@ DETAILS = ("family", "rope_theta", "rope_scaling", "sliding_window", "tied_embed
 """Keys of a model that a Hugging Face folder decides by itself, as it does its sizes."""
 
 
-class Data(Section):
-    """Where tokens come from: a folder that `trainer.data.prepare` filled, or a source prepared at the first start."""
+class Shuffle(Section):
+    """How far apart sequences are mixed. Blocks are taken in random order, and the sequences of some are mixed."""
 
-    prepared: Path | None = None
-    """Folder with `index.json` and token shards."""
-    source: Literal["python-documentation"] | Path | None = None
-    """Text to prepare under the output folder: the reference that Python's standard library carries
-    (`pydoc_data.topics`, PSF licence), or a folder of .txt and .jsonl files."""
+    block: Positive = 1 << 22
+    """Tokens that lie together in the data, and are read together."""
+    blocks: Positive = 64
+    """Blocks whose sequences are mixed with one another; data of up to twice as many is mixed as a whole."""
+
+
+class DataSource(Section):
+    """One of several sources."""
+
+    prepared: Annotated[str, Field(min_length=1)]
+    """Folder or `s3://bucket/prefix` with `index.json` and token shards."""
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Its share of the sequences, against the weights of the others."""
+
+
+class Data(Section):
+    """Where tokens come from: what `trainer.data.prepare` filled, or a text that is prepared at the first start."""
+
+    prepared: Annotated[str, Field(min_length=1)] | None = None
+    """Folder or `s3://bucket/prefix` with `index.json` and token shards."""
+    sources: tuple[DataSource, ...] = ()
+    """Several of those, mixed by weight. All must be of one tokenizer."""
+    source: Annotated[str, Field(min_length=1)] | None = None
+    """Text to prepare under the output folder: `python-documentation`, the reference that Python's standard library
+    carries (`pydoc_data.topics`, PSF licence), or a folder or `s3://bucket/prefix` of texts
+    (trainer/data/readers.py)."""
     tokenizer: str = "byt5"
-    """`byt5` (UTF-8 bytes; ByT5Tokenizer of transformers, no files needed) or a Hugging Face tokenizer folder."""
+    """`byt5` (UTF-8 bytes; no files needed) or a Hugging Face tokenizer folder."""
     held_out: Fraction = 0.05
     """Share of the documents that is kept away from training."""
+    shuffle: Shuffle = Shuffle()
+    cache: Path | None = None
+    """Folder on a local disk for what is read from S3: a few blocks of each source, or all if `download`; by default
+    one for temporary files."""
+    download: bool = False
+    """Copy all data from S3 into the cache before the first step."""
+    verify: bool = False
+    """Compare all shards with their checksums at every start; their sizes always are."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if (self.prepared is None) == (self.source is None):
-            raise ValueError("give exactly one of prepared and source")
+        if sum((self.prepared is not None, self.source is not None, bool(self.sources))) != 1:
+            raise ValueError("give exactly one of prepared, sources and source")
+        if self.download and self.cache is None:
+            raise ValueError("download needs cache: FOLDER, with room for all of the data")
         return self
 
 
@@ -376,6 +407,8 @@ class Job(Section):
 
 FIXED = ("seed", "model", "data", "batch", "optimiser")
 """Sections that a run keeps from its first step to its last. The others may change between two starts."""
+FREE = ("data.cache", "data.download", "data.verify")
+"""Keys in those sections that change nothing in the numbers."""
 
 
 def free() -> list[str]:
@@ -390,6 +423,7 @@ def changed(recorded: dict[str, Any], job: Job) -> list[str]:
         f"{path}: was {was!r}, is {present!r}"
         for section in FIXED
         for path, was, present in _differences(section, recorded.get(section), now[section])
+        if path not in FREE
     ]
 
 

@@ -16,6 +16,7 @@ from trainer import exits, schedule, sharding
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
+from trainer.data.ahead import Ahead
 from trainer.data.batches import Batches, Micro
 from trainer.mesh import Layout
 from trainer.ranks import Ranks, shorten
@@ -47,7 +48,7 @@ class Run:
     layout: Layout
     model: nn.Module
     optimiser: torch.optim.Optimizer
-    training: Batches
+    training: Ahead
     held_out: Batches | None
     saver: Saver
     report: Report
@@ -106,7 +107,7 @@ def train(run: Run) -> bool:
         # The batch of this step, and how many targets all processes have in it. The same sum tells whether anybody
         # was asked to stop, so that all stop after the same step.
         with clock("data"):
-            micros = run.training.step(step, job.batch.sequences, job.seed)
+            micros = run.training.step(step)
             agreed = run.agree(sum(micro.counted for micro in micros))
 
         # Forward and backward, one micro batch at a time. Each loss is the micro batch's part of the mean over all

@@ -6,7 +6,6 @@ Every phase ends with a vote (votes.py): if it fails anywhere, all processes end
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import torch
 
@@ -17,7 +16,8 @@ from trainer.checkpoint.sharded import Checkpoints
 from trainer.checkpoint.storage import Place
 from trainer.checkpoint.where import storage
 from trainer.config import Job
-from trainer.data import batches, prepare, shards
+from trainer.data import opening
+from trainer.data.ahead import Ahead
 from trainer.report import Report
 from trainer.signals import Stop
 from trainer.summary import Summary
@@ -40,17 +40,15 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     began = time.time()
     limit = job.limits.start_seconds
     with here.control.phase("preparing data", limit):
-        folder = data_folder(job, here)
+        folders = opening.folders(job, here)
     with here.control.phase("building the model", limit):
         unlocked = versions.differences()
         layout = mesh.layout(
             job.parallel, here.device.type, rank=here.rank, world=here.world, local_world=here.local_world
         )
-        index, training, held_out = open_data(job, layout, folder)
+        data = opening.opened(job, here, layout, folders)
         model, per_token, parameters = building.build(job, here, layout)
-        batches.check(
-            index, training.windows, vocabulary=model.config.vocab_size, sequence=job.model.sequence
-        )
+        opening.check(job, folders, data, model.config.vocab_size)
         optimiser = optimisers.build(model, job.optimiser)
         report = Report(job, here, per_token, peak_flops(job, here))
     place = Place(here.rank, here.world, here.local_rank, here.local_world)
@@ -58,14 +56,16 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     with here.control.phase("loading the newest checkpoint", limit):
         step = checkpoints.load_newest()
 
-    unigram = index.splits[shards.TRAIN].unigram_entropy
+    unigram = data.unigram_entropy
     if job.precision.float8 != "none" and (names := float8.left_out(model)):
         report.say(f"precision.float8: sides not divisible, left out in every block: {', '.join(names)}")
     for line in unlocked:
         report.say(f"warning: {line}")
-    report.started(step, parameters=parameters, sequences=training.windows, unigram_entropy=unigram)
+    report.started(step, parameters=parameters, sequences=data.training.windows, unigram_entropy=unigram)
+    pin = here.device.type == "cuda"
+    training = Ahead(data.training, job.batch.sequences, job.seed, last=job.steps, pin=pin)
     state = loop.Run(
-        job, here, layout, model, optimiser, training, held_out,
+        job, here, layout, model, optimiser, training, data.held_out,
         Saver(job, checkpoints, report, step), report, Watch(job.watch, report.say), stop, step,
     )  # fmt: skip
     stop.listen()
@@ -95,36 +95,6 @@ def _trained(run: loop.Run) -> bool:
         raise exits.Failure(
             f"step {step} broke off in {run.clock.current or 'the loop'}: {reason}; {absent}"
         ) from error
-
-
-def data_folder(job: Job, here: ranks.Ranks) -> Path:
-    """The folder of token shards; the leader fills it at the very first start if the job names a source."""
-    if job.data.prepared is not None:
-        return job.data.prepared
-    assert job.data.source is not None
-    folder = job.output / "data"
-    if here.leader and not (folder / "index.json").exists():
-        prepare.prepare(job.data.source, job.data.tokenizer, job.data.held_out, folder)
-    return folder
-
-
-def open_data(
-    job: Job, layout: mesh.Layout, folder: Path
-) -> tuple[shards.Index, batches.Batches, batches.Batches | None]:
-    index = shards.read_index(folder)
-
-    def windows(split: str) -> batches.Batches:
-        stream = shards.Stream(folder, index, split)
-        return batches.Batches(
-            stream, job.model.sequence, rank=layout.data_rank, world=layout.data_world, micro=job.batch.micro
-        )
-
-    held_out = windows(shards.HELD_OUT) if job.evaluate.sequences else None
-    if held_out is not None and not held_out.windows:
-        raise exits.Failure(
-            "data has no held-out text: set evaluate.sequences to 0, or data.held_out higher", exits.CONFIG
-        )
-    return index, windows(shards.TRAIN), held_out
 
 
 def peak_flops(job: Job, here: ranks.Ranks) -> float | None:

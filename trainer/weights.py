@@ -122,7 +122,8 @@ def add_companions(job: Job, folder: Path) -> list[str]:
     if job.model.huggingface is not None:
         source = job.model.huggingface
     else:
-        name = read_index(job.data.prepared).tokenizer if job.data.prepared else job.data.tokenizer
+        prepared = job.data.prepared or (job.data.sources[0].prepared if job.data.sources else None)
+        name = read_index(prepared).tokenizer if prepared else job.data.tokenizer
         if name == "byt5":
             from transformers.models.byt5.tokenization_byt5 import ByT5Tokenizer
 

@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 
-from trainer import config, exits, loop, ranks, run
+from trainer import config, exits, loop, ranks
+from trainer.data import opening
 from trainer.data.batches import Micro
 from trainer.files import write_atomically
 from trainer.run import phases
@@ -34,7 +35,7 @@ def injected(
     here: ranks.Ranks, *, file_bytes: int = -1, poison: int = 0, broken_data: bool = False
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
-    forward, opened, folder_of_data = loop.forward, run.open_data, run.data_folder
+    forward, opened, folders = loop.forward, opening.opened, opening.folders
 
     def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
         loss = forward(state, micro, over)
@@ -43,18 +44,18 @@ def injected(
     def broken(*_: object) -> Any:
         raise exits.Failure("the disk with the data is gone")
 
-    def then_full(*arguments: Any) -> Path:
-        folder = folder_of_data(*arguments)
+    def then_full(*arguments: Any) -> list[str]:
+        found = folders(*arguments)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
-        return folder
+        return found
 
-    loop.forward, run.data_folder = poisoned, then_full
+    loop.forward, opening.folders = poisoned, then_full
     if broken_data and here.rank == here.world - 1:
-        run.open_data = broken
+        opening.opened = broken
     try:
         yield
     finally:
-        loop.forward, run.open_data, run.data_folder = forward, opened, folder_of_data
+        loop.forward, opening.opened, opening.folders = forward, opened, folders
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 

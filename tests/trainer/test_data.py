@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer import exits
-from trainer.data import batches, documents, prepare, readers, shards, sources
+from trainer.data import batches, documents, prepare, shards, sources
 
 
 @pytest.fixture(scope="module")
@@ -20,22 +21,25 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, shards.Ind
     return folder, prepare.prepare("python-documentation", "byt5", 0.05, folder, shard_tokens=50_000)
 
 
-def everything(source: str) -> list[documents.Document]:
-    found = sources.open_source(source)
-    reader = readers.Reader(found.place)
-    return [document for unit in found.units(1 << 20) for document in found.documents(unit, reader)]
+def read(stream: shards.Stream, start: int, count: int) -> np.ndarray[Any, Any]:
+    return stream.span(start, count)[0]
+
+
+def counted_of(stream: shards.Stream, start: int, count: int) -> np.ndarray[Any, Any]:
+    counted = stream.span(start, count)[1]
+    return np.ones(count, dtype=np.bool_) if counted is None else counted
 
 
 def test_tokens_are_the_bytes_of_the_text(prepared: tuple[Path, shards.Index]) -> None:
     folder, index = prepared
     for split, held_out in ((shards.TRAIN, False), (shards.HELD_OUT, True)):
         expected: list[int] = []
-        for document in everything("python-documentation"):
+        for document in sources.documents("python-documentation"):
             if documents.held_out(document, document.digest(), 0.05) == held_out:
                 expected += [byte + 3 for byte in document.parts[0].text.encode()] + [1]
         stream = shards.Stream(folder, index, split)
         assert len(stream) == index.splits[split].tokens == len(expected)
-        assert stream.read(0, len(stream)).tolist() == expected
+        assert read(stream, 0, len(stream)).tolist() == expected
     assert len(index.splits[shards.TRAIN].shards) > 3, "several shards, or crossing borders is not tested"
     assert 0.01 < index.splits[shards.HELD_OUT].tokens / index.splits[shards.TRAIN].tokens < 0.15
 
@@ -73,7 +77,7 @@ def test_shares_hold_every_window_once(
             if targets[0] != batches.IGNORED
         ]
     assert len(passes) == 1, "every process must make the same number of passes"
-    expected = [stream.read(window * length, length + 1).tolist() for window in windows]
+    expected = [read(stream, window * length, length + 1).tolist() for window in windows]
     assert sorted(rows) == sorted((tokens[:-1], tokens[1:]) for tokens in expected)
 
 
@@ -89,12 +93,14 @@ def test_only_answers_count(tmp_path: Path) -> None:
     stream = shards.Stream(folder, index, shards.TRAIN)
     text = "2+2=four\x00plain\x00"  # a zero stands for the end token
     assert [
-        max(0, number - 3) if number != 1 else 0 for number in stream.read(0, len(stream)).tolist()
+        max(0, number - 3) if number != 1 else 0 for number in read(stream, 0, len(stream)).tolist()
     ] == list(text.encode())
-    assert stream.counted(0, len(stream)).tolist() == [False] * 4 + [True] * (len(text) - 4)
+    assert counted_of(stream, 0, len(stream)).tolist() == [False] * 4 + [True] * (len(text) - 4)
     for start in range(len(stream)):
         count = len(stream) - start
-        assert stream.counted(start, count).tolist() == stream.counted(0, len(stream)).tolist()[start:]
+        assert (
+            counted_of(stream, start, count).tolist() == counted_of(stream, 0, len(stream)).tolist()[start:]
+        )
 
     (micro,) = batches.Batches(stream, 6, rank=0, world=1, micro=1).share([0])
     assert micro.inputs.tolist() == [[ord(one) + 3 for one in "2+2=fo"]]
@@ -129,7 +135,7 @@ def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
     source = lines(tmp_path / "texts", {"messages": [{"role": role, "content": text} for role, text in said]})
     index = prepare.prepare(source, str(tmp_path / "tokenizer"), 0.0, tmp_path / "prepared")
     stream = shards.Stream(tmp_path / "prepared", index, shards.TRAIN)
-    numbers, counted = stream.read(0, len(stream)), stream.counted(0, len(stream))
+    numbers, counted = read(stream, 0, len(stream)), counted_of(stream, 0, len(stream))
     assert (
         tokenizer.decode(numbers)
         == "[system]s\n[user]hi\n[assistant]hello\n[user]bye\n[assistant]see you\n<end>"

@@ -18,7 +18,7 @@ from tests.trainer.conftest import ENVIRONMENT, PROJECT
 from tests.trainer.s3 import S3
 from tests.trainer.texts import FORMATS, records, write
 from trainer import exits
-from trainer.data import prepare, shards, tokenizers
+from trainer.data import prepare, shards, sources, tokenizers
 
 SMALL = {"unit_bytes": 20_000, "shard_tokens": 8_000}
 
@@ -76,7 +76,9 @@ def documents_of(folder: Path) -> list[bytes]:
     texts: list[bytes] = []
     for split in index.splits:
         stream = shards.Stream(folder, index, split)
-        numbers = stream.read(0, len(stream))
+        if not len(stream):
+            continue
+        numbers, _ = stream.span(0, len(stream))
         ends = np.flatnonzero(numbers == tokenizers.BYT5_END)
         pieces = np.split(numbers, ends + 1)[:-1]
         texts += [(piece[:-1] - tokenizers.BYT5_SPECIAL).astype(np.uint8).tobytes() for piece in pieces]
@@ -256,18 +258,24 @@ def test_errors_name_the_place(tmp_path: Path, name: str, spoil: Spoil, message:
         "text", 3,
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("name", [".jsonl", ".jsonl.zst"])
-def test_bad_records_stop_or_are_counted(tmp_path: Path, line: object, name: str) -> None:
-    good = records(300, seed=1)
-    write(tmp_path / "source" / f"a{name}", [*good[:200], line, *good[200:]])
+def test_lines_that_are_none_of_the_three_kinds(tmp_path: Path, line: object) -> None:
+    write(tmp_path / "a.jsonl", [{"text": "a"}, line])
     with pytest.raises(
-        exits.Failure, match=rf"a{name}:201: expected a text, a prompt and an answer, or messages"
+        exits.Failure, match=r"a.jsonl:2: expected a text, a prompt and an answer, or messages"
     ):
+        list(sources.documents(tmp_path))
+
+
+@pytest.mark.parametrize("name", [".jsonl", ".jsonl.zst"])
+def test_bad_records_stop_or_are_counted(tmp_path: Path, name: str) -> None:
+    good = records(60, seed=1)
+    write(tmp_path / "source" / f"a{name}", [*good[:40], {"words": 1}, *good[40:]])
+    with pytest.raises(exits.Failure, match=rf"a{name}:41: expected a text"):
         prepare.prepare(tmp_path / "source", "byt5", 0.0, tmp_path / "stopped", unit_bytes=5_000)
     index = prepare.prepare(
         tmp_path / "source", "byt5", 0.0, tmp_path / "skipped", unit_bytes=5_000, skip_bad=True
     )
-    assert index.splits[shards.TRAIN].documents == 300
+    assert index.splits[shards.TRAIN].documents == 60
 
 
 def test_another_key_and_other_columns(tmp_path: Path) -> None:
@@ -291,7 +299,8 @@ def bucket(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_from_and_to_s3(source: Path, expected: Path, s3_server: S3, bucket: str, tmp_path: Path) -> None:
     client = s3_server.client()
     for path in source.rglob("*.*"):
-        client.upload_file(str(path), bucket, f"texts/{path.relative_to(source).as_posix()}")
+        key = f"texts/{path.relative_to(source).as_posix()}"
+        client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
     prepare.prepare(f"s3://{bucket}/texts", "byt5", 0.05, f"s3://{bucket}/prepared", **SMALL)
     for name, content in {**contents(expected), "index.json": (expected / "index.json").read_bytes()}.items():
         assert client.get_object(Bucket=bucket, Key=f"prepared/{name}")["Body"].read() == content, name
@@ -305,7 +314,7 @@ def test_from_and_to_s3(source: Path, expected: Path, s3_server: S3, bucket: str
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     for text in ("2/2", "1", "a/3", "-1/2"):
         with pytest.raises(exits.Failure, match="expected I/N"):
-            prepare._which(text, None)
+            prepare.which(text, None)
     with pytest.raises(exits.Failure, match=r"no \.txt, \.jsonl"):
         prepare.prepare(tmp_path, "byt5", 0.0, tmp_path / "prepared")
     with pytest.raises(exits.Failure, match="write s3://bucket/prefix"):

@@ -109,8 +109,11 @@ class Bucket:
             self._clients[own] = Objects(self._address.bucket, threads=THREADS)
         return self._clients[own]
 
+    def key(self, name: str) -> str:
+        return self._address.key(name)
+
     def files(self, below: str = "") -> list[File]:
-        prefix = self._address.key(below)
+        prefix = self.key(below)
         start = len(self._address.prefix) + 1 if self._address.prefix else 0
         return [
             File(entry.key[start:], entry.size, entry.tag)
@@ -120,23 +123,23 @@ class Bucket:
 
     def size(self, name: str) -> int | None:
         try:
-            return self.objects.size(self._address.key(name))
+            return self.objects.size(self.key(name))
         except Missing:
             return None
 
     def open(self, name: str) -> BinaryIO:
-        key = self._address.key(name)
+        key = self.key(name)
         raw = _Ranges(self.objects, key, self.objects.size(key))
         return cast(BinaryIO, io.BufferedReader(raw, READ_BYTES))
 
     def read(self, name: str) -> bytes | None:
         try:
-            return self.objects.read(self._address.key(name))
+            return self.objects.read(self.key(name))
         except Missing:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        self.objects.put(self._address.key(name), content)
+        self.objects.put(self.key(name), content)
 
     def sweep(self) -> None:
         """S3 shows nothing of a write that didn't end."""

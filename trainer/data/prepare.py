@@ -176,7 +176,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             raise exits.Failure(f"--{option.replace('_', '-')} must be at least 1", exits.CONFIG)
     if not 0 <= arguments.held_out < 1:
         raise exits.Failure("--held-out is a share of at least 0 and below 1", exits.CONFIG)
-    number, of = _which(arguments.part, arguments.parts)
+    number, of = which(arguments.part, arguments.parts)
     tokenizer = tokenizers.load(arguments.tokenizer)
     options = ("text", "skip_bad", "deduplicate", "unit_bytes", "shard_tokens")
     plan = plan_of(
@@ -211,7 +211,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _which(part_: str | None, parts: int | None) -> tuple[int, int]:
+def which(part_: str | None, parts: int | None) -> tuple[int, int]:
     """Number of the part from 0 on, and of how many."""
     text = part_
     if parts is not None:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ FORMAT = 2
 INDEX = "index.json"
 TRAIN, HELD_OUT = "train", "held-out"
 Tokens = npt.NDArray[np.integer[Any]]
+Counted = npt.NDArray[np.bool_]
+Bits = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def dtype_for(vocabulary: int) -> str:
     return "<u2" if vocabulary <= 1 << 16 else "<u4"
 
 
-def write_shard(place: Place, file: str, tokens: Tokens, counted: npt.NDArray[np.bool_] | None) -> Shard:
+def write_shard(place: Place, file: str, tokens: Tokens, counted: Counted | None) -> Shard:
     """`counted` says for each token whether the loss is taken on it; None: on every one."""
     data = tokens.tobytes()
     name, bits = None, b""
@@ -107,17 +110,20 @@ def write_shard(place: Place, file: str, tokens: Tokens, counted: npt.NDArray[np
     )
 
 
-def verify(folder: str | Path, index: Index) -> None:
-    """Read all shards through. Raises exits.Failure for the first whose checksum isn't the index's."""
+def verify(folder: str | Path, index: Index, rank: int = 0, world: int = 1) -> None:
+    """Read the shards through that fall to one of `world` processes.
+
+    Raises exits.Failure for the first whose checksum isn't the index's.
+    """
     where = places.place(folder)
-    for split in index.splits.values():
-        for shard in split.shards:
-            for file, expected in ((shard.file, shard.sha256), (shard.counted, shard.counted_sha256)):
-                if file and _sha256(where, file) != expected:
-                    raise exits.Failure(
-                        f"{where.url}/{file}: its checksum is not the index's; prepare the data again",
-                        exits.CONFIG,
-                    )
+    found = [shard for split in index.splits.values() for shard in split.shards]
+    for shard in found[rank::world]:
+        for file, expected in ((shard.file, shard.sha256), (shard.counted, shard.counted_sha256)):
+            if file and _sha256(where, file) != expected:
+                raise exits.Failure(
+                    f"{where.url}/{file}: its checksum is not the index's; prepare the data again",
+                    exits.CONFIG,
+                )
 
 
 def _sha256(where: Place, file: str) -> str:
@@ -134,58 +140,89 @@ def entropy(counts: Iterable[int]) -> float:
     return -sum(count / total * math.log(count / total) for count in numbers)
 
 
+class Readable(Protocol):
+    """The tokens of one split as one long array."""
+
+    def __len__(self) -> int: ...
+
+    def span(self, start: int, count: int) -> tuple[Tokens, Counted | None]:
+        """`count` tokens from position `start` on, and for each whether the loss is taken on it (None: on all). The
+        arrays are not to be written to."""
+
+    def expect(self, blocks: Sequence[int], keep: Sequence[int]) -> None:
+        """Numbers of the blocks (order.py) that will be read now, the most urgent first. All others but `keep` will
+        not be read for long."""
+
+
 class Stream:
     """The tokens of one split as one long array, memory-mapped: opening costs nothing, whatever its size."""
 
     def __init__(self, folder: Path, index: Index, split: str) -> None:
-        shards = index.splits[split].shards
-        self._maps: list[Tokens] = []
-        self._bits: list[npt.NDArray[np.uint8] | None] = []
+        """Raises exits.Failure if a file hasn't the size that the index says."""
+        self._folder, self._dtype = folder, index.dtype
+        self._shards = index.splits[split].shards
         self._starts = [0]
-        for shard in shards:
-            self._maps.append(_mapped(folder / shard.file, index.dtype, shard.tokens))
-            bits = folder / shard.counted if shard.counted else None
-            self._bits.append(_mapped(bits, "u1", -(-shard.tokens // 8)) if bits else None)
+        for shard in self._shards:
+            _check_size(folder / shard.file, shard.tokens * np.dtype(index.dtype).itemsize)
+            if shard.counted:
+                _check_size(folder / shard.counted, -(-shard.tokens // 8))
             self._starts.append(self._starts[-1] + shard.tokens)
+        self._maps: dict[int, tuple[Tokens, Bits | None]] = {}
 
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def read(self, start: int, count: int) -> npt.NDArray[np.int64]:
-        """`count` tokens from position `start` on, across shard borders."""
-        out = np.empty(count, dtype=np.int64)
-        for shard, first, last, place in self._spans(start, count):
-            out[place : place + last - first] = self._maps[shard][first:last]
-        return out
+    def span(self, start: int, count: int) -> tuple[Tokens, Counted | None]:
+        """Of any length, across shard borders."""
+        number = bisect_right(self._starts, start) - 1
+        first = start - self._starts[number]
+        if first + count <= self._shards[number].tokens:
+            return self._within(number, first, count)
+        pieces = []
+        while count:
+            part = min(count, self._shards[number].tokens - first)
+            pieces.append(self._within(number, first, part))
+            number, first, count = number + 1, 0, count - part
+        return joined(pieces)
 
-    def counted(self, start: int, count: int) -> npt.NDArray[np.bool_]:
-        """For the same tokens, whether the loss is taken on each."""
-        out = np.ones(count, dtype=np.bool_)
-        for shard, first, last, place in self._spans(start, count):
-            bits = self._bits[shard]
-            if bits is not None:
-                whole = np.unpackbits(bits[first // 8 : -(-last // 8)])
-                out[place : place + last - first] = whole[first % 8 :][: last - first]
-        return out
+    def expect(self, blocks: Sequence[int], keep: Sequence[int]) -> None:
+        """The kernel sees by itself what is read, and keeps what it has room for."""
 
-    def _spans(self, start: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Shard, first and last + 1 of its tokens, and their place in the result."""
-        shard = int(np.searchsorted(self._starts, start, side="right")) - 1
-        place = 0
-        while place < count:
-            first = start + place - self._starts[shard]
-            last = min(first + count - place, len(self._maps[shard]))
-            yield shard, first, last, place
-            place += last - first
-            shard += 1
+    def _within(self, number: int, first: int, count: int) -> tuple[Tokens, Counted | None]:
+        """Of one shard."""
+        if number not in self._maps:
+            shard = self._shards[number]
+            bits = mapped(self._folder / shard.counted, "u1") if shard.counted else None
+            self._maps[number] = (mapped(self._folder / shard.file, self._dtype), bits)
+        tokens, bits = self._maps[number]
+        return tokens[first : first + count], None if bits is None else unpacked(bits, first, count)
 
 
-def _mapped(path: Path, dtype: str, count: int) -> npt.NDArray[Any]:
-    """Raises exits.Failure if the file hasn't exactly so many elements."""
-    expected = count * np.dtype(dtype).itemsize
+def unpacked(bits: Bits, first: int, count: int) -> Counted:
+    """Bits `first` to `first` + `count`, one element each."""
+    whole = np.unpackbits(bits[first // 8 : -(-(first + count) // 8)])
+    return whole[first % 8 :][:count].astype(np.bool_)
+
+
+def joined(pieces: Sequence[tuple[Tokens, Counted | None]]) -> tuple[Tokens, Counted | None]:
+    tokens = np.concatenate([piece for piece, _ in pieces])
+    if all(counted is None for _, counted in pieces):
+        return tokens, None
+    return tokens, np.concatenate([
+        np.ones(len(piece), dtype=np.bool_) if counted is None else counted for piece, counted in pieces
+    ])  # fmt: skip
+
+
+def _check_size(path: Path, expected: int) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != expected:
         raise exits.Failure(
             f"{path}: {size} bytes, its index says {expected}; prepare the data again", exits.CONFIG
         )
-    return np.memmap(path, dtype=dtype, mode="r")
+
+
+def mapped(path: Path, dtype: str) -> npt.NDArray[Any]:
+    """A plain array: slices of numpy's own memmap cost ten times as much."""
+    if not path.stat().st_size:  # nothing can't be mapped
+        return np.empty(0, dtype=dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -84,6 +84,14 @@ def open_source(name: str | Path) -> Source:
     return Source(str(name), where, files)
 
 
+def documents(name: str | Path) -> Iterator[Document]:
+    """Every document of a source, in a stable order."""
+    source = open_source(name)
+    reader = Reader(source.place)
+    for unit in source.units(1 << 40):
+        yield from source.documents(unit, reader)
+
+
 def _python_documentation() -> Iterator[Document]:
     from pydoc_data.topics import topics
 

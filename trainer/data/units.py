@@ -26,6 +26,7 @@ from trainer.data.tokenizers import Numbers, Tokenizer
 
 CHARACTERS_AT_ONCE = 1 << 20
 """Text that is tokenised at once."""
+COUNTED_AT_ONCE = 1 << 20
 FOLDER = "units"
 """Of the notes, below the shards."""
 
@@ -136,7 +137,8 @@ def work(plan: Plan, unit: Unit, tokenizer: Tokenizer, output: Place, progress: 
         split = splits[name]
         file = f"{name}-{unit.number:05d}-{len(split.done):03d}.tokens"
         tokens, counted = split.taken()
-        counts[name] += np.bincount(tokens, minlength=plan.vocabulary)
+        for first in range(0, len(tokens), COUNTED_AT_ONCE):  # numpy counts a copy of eight bytes a token
+            counts[name] += np.bincount(tokens[first : first + COUNTED_AT_ONCE], minlength=plan.vocabulary)
         split.done.append(shards.write_shard(output, file, tokens, counted))
 
     read = 0
