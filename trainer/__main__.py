@@ -34,8 +34,9 @@ def main(arguments: list[str]) -> int:
                     f"{job.name}: finished earlier, nothing to do ({job.output / summary.FILE})", flush=True
                 )
             return exits.FINISHED
-        from trainer.signals import Stop
+        from trainer.signals import Stop, hold_profile
 
+        hold_profile()
         stop = Stop()
         from trainer.run import run
 

@@ -311,6 +311,15 @@ class Evaluate(Section):
     """Sequences to read; 0 switches evaluation off."""
 
 
+class Profile(Section):
+    """A window of steps that torch.profiler records."""
+
+    begin: Positive = Field(alias="from")
+    """First step of the window; `from` in the job file."""
+    steps: Annotated[int, Field(gt=0, le=50, strict=True)] = 3
+    """A trace grows by megabytes with every step."""
+
+
 class Metrics(Section):
     """What is reported, and where."""
 
@@ -322,6 +331,10 @@ class Metrics(Section):
     """Address to listen on; by default every one inside a Kubernetes pod and loopback elsewhere."""
     peak_tflops: Annotated[float, Field(gt=0)] | None = None
     """Dense peak of one device for the MFU; by default from the table of known devices."""
+    tensorboard: bool = False
+    """Also write event files for TensorBoard."""
+    profile: Profile | None = None
+    """Record these steps with torch.profiler; at any other time SIGUSR1 asks for it."""
 
 
 class Watch(Section):
@@ -334,6 +347,8 @@ class Watch(Section):
     """Batches that may be left out in one run before it stops."""
     spike: Annotated[float, Field(gt=1)] | None = None
     """Warn when the loss exceeds this multiple of its running median."""
+    straggler: Annotated[float, Field(gt=1)] | None = 1.5
+    """Warn when one process computes, or waits for data, this many times as long as the median of the others."""
 
 
 class Limits(Section):

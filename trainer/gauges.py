@@ -11,6 +11,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 from trainer.config import Job
 from trainer.ranks import Ranks
 
+PARTS = {
+    "data": "spent waiting for data",
+    "wait": "spent waiting for other processes to begin it",
+    "passes": "in forward and backward passes",
+    "update": "in clipping and the optimiser",
+    "evaluate": "spent evaluating",
+    "save": "that training stood still to save",
+}
 GAUGES = {
     "step": "Last step that is done",
     "steps": "Steps of the whole job",
@@ -23,9 +31,15 @@ GAUGES = {
     "tokens_per_second": "Tokens per second, all processes together",
     "mfu": "Share of the devices' dense bfloat16 peak that the model's own FLOPs reach",
     "memory_bytes": "Peak memory of this process: of its allocator on a GPU, else resident",
+    "memory_allocated_bytes": "Memory of this process now",
+    "memory_reserved_bytes": "Memory that its allocator holds, in use or not",
+    "memory_retries": "How often its allocator had to give cached memory back before it could serve",
     "step_seconds": "Seconds of one step",
-    "data_seconds": "Seconds of one step spent waiting for data",
-    "save_seconds": "Seconds of one step that training stood still to save",
+    **{f"{name}_seconds": f"Seconds of one step {text}" for name, text in PARTS.items()},
+    "slowest_rank": "Process that computes longest",
+    "slowest_ratio": "How many times as long as the median of the others",
+    "slowest_data_rank": "Process that waits longest for data",
+    "slowest_data_ratio": "How many times as long as the median of the others",
     "checkpoint_step": "Step of the newest checkpoint",
     "checkpoint_seconds": "Seconds that the newest checkpoint took",
     "heartbeat_seconds": "Unix time of the last report",
@@ -33,6 +47,8 @@ GAUGES = {
 COUNTERS = {
     "checkpoint_failures": "Checkpoints that could not be saved",
     "checkpoint_retries": "Requests to S3 that were tried again for checkpoints that were saved (the leader knows)",
+    "batches_left_out": "Batches that were not used because their gradient was not finite",
+    "loss_spikes": "Reported losses far above their running median",
 }
 PREFIX = "shardyard_trainer_"
 

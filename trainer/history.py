@@ -18,6 +18,8 @@ class History:
     starts: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: dict[int, float] = field(default_factory=dict)
     """Seconds by step."""
+    left_out: set[int] = field(default_factory=set)
+    """Steps whose batch was not used, for good."""
     ends: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -48,7 +50,14 @@ def read(path: Path) -> History:
                 history.held_out[step] = line["loss"]
             case "checkpoint":
                 history.checkpoints[step] = line["seconds"]
+            case "left_out":
+                history.left_out.add(step)
             case "end":
                 history.ends.append(line)
     history.steps = dict(sorted(history.steps.items()))
     return history
+
+
+def left_out(path: Path) -> set[int]:
+    """Steps whose batch earlier starts of a run left out; none where nothing was written yet."""
+    return read(path).left_out if path.exists() else set()

@@ -4,6 +4,10 @@
 
 torchrun itself always ends with 1 when a process failed, so whoever restarts it cannot tell a wrong job file from a
 lost node. Everything else is torchrun's: all options and PET_ variables work.
+
+With a range of nodes (`--nnodes 2:16`) a job goes on with those that are left when one is lost, and with more when one
+joins, each time from the newest checkpoint; that takes restarts, so `--max-restarts` is then 10 unless given. The node
+that serves the rendezvous must stay: when it is lost, the others end with a status worth a retry.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import sys
 
 from trainer import config, exits, summary
 from trainer.__main__ import parse
-from trainer.signals import be_init
+from trainer.signals import be_init, children, pass_profile_on
 
 
 def main(arguments: list[str]) -> int:
@@ -33,6 +37,9 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
     )  # quiets torchrun; the trainer sets its threads itself (ranks.py)
+    if elastic(arguments):
+        os.environ.setdefault("PET_MAX_RESTARTS", "10")
+    pass_profile_on(children)
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
@@ -48,6 +55,19 @@ def main(arguments: list[str]) -> int:
         print(f"trainer: torchrun failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return exits.RETRY
     return exits.FINISHED
+
+
+def elastic(arguments: list[str]) -> bool:
+    """Whether the number of nodes is a range whose ends differ."""
+    nodes = os.environ.get("PET_NNODES", "1")
+    for place, argument in enumerate(arguments):
+        if argument == "-m":
+            break
+        name, equals, value = argument.partition("=")
+        if name == "--nnodes":
+            nodes = value if equals else "".join(arguments[place + 1 : place + 2])
+    fewest, _, most = nodes.partition(":")
+    return bool(most) and fewest != most
 
 
 if __name__ == "__main__":

@@ -19,10 +19,15 @@ from trainer.config import Job
 from trainer.data.ahead import Ahead
 from trainer.data.batches import Batches, Micro
 from trainer.mesh import Layout
+from trainer.profiling import Profiler
 from trainer.ranks import Ranks, shorten
-from trainer.report import Report, Stopwatch
+from trainer.report import Report
 from trainer.signals import Stop
+from trainer.stopwatch import Stopwatch
 from trainer.watch import Verdict, Watch
+
+AFTER = ("evaluate", "save")
+"""Parts that come when a step is done."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Agreed:
     """The last checkpoint is too old by at least one process's clock."""
     written: bool
     """Every process is through with its part of a background save."""
+    profile: bool
+    """A signal asked at least one process for a profile."""
 
 
 @dataclass
@@ -53,10 +60,11 @@ class Run:
     saver: Saver
     report: Report
     watch: Watch
+    profiler: Profiler
     stop: Stop
     step: int = 0
     """The last one that is done."""
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch = field(init=False)
     first: int = field(init=False)
     """The first step of this start: it takes longer than the others."""
     loss_sum: torch.Tensor = field(init=False)
@@ -66,15 +74,23 @@ class Run:
 
     def __post_init__(self) -> None:
         self.first = self.step + 1
+        self.clock = Stopwatch(self.ranks.device)
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
+
+    @property
+    def place(self) -> str:
+        """Where this process is, or was when an error broke off: `step 7, passes`."""
+        part = self.clock.place
+        return f"step {self.step + (part not in AFTER)}, {part}"
 
     def agree(self, targets: int) -> Agreed:
         """What all processes together have for, or want of, the step that begins. One small sum between CPUs."""
-        mine = [targets * self.layout.first, self.stop.requested, self.saver.overdue(), self.saver.written()]
+        stop, saver = self.stop, self.saver
+        mine = [targets * self.layout.first, stop.requested, saver.overdue(), saver.written(), stop.profile()]
         numbers = torch.tensor(mine, dtype=torch.int64)
         dist.all_reduce(numbers, group=self.ranks.counts)
-        count, stopping, overdue, written = numbers.tolist()
-        return Agreed(count, stopping > 0, overdue > 0, written == self.ranks.world)
+        count, stopping, overdue, written, profile = numbers.tolist()
+        return Agreed(count, stopping > 0, overdue > 0, written == self.ranks.world, profile > 0)
 
     def mean_loss(self) -> float:
         """Mean loss, nats per token, over all processes and all steps since the last call (NaN: none was used)."""
@@ -108,7 +124,9 @@ def train(run: Run) -> bool:
         # was asked to stop, so that all stop after the same step.
         with clock("data"):
             micros = run.training.step(step)
+        with clock("wait"):
             agreed = run.agree(sum(micro.counted for micro in micros))
+        run.profiler.before(step, agreed.profile)
 
         # Forward and backward, one micro batch at a time. Each loss is the micro batch's part of the mean over all
         # targets of the whole batch, so that gradients add up, between passes and between processes.
@@ -154,6 +172,7 @@ def train(run: Run) -> bool:
                 run.saver.save(step)
         if agreed.stopping and step < job.steps:
             break
+    run.profiler.stop()
     with clock("save"):
         run.saver.finish()
     return run.step == job.steps

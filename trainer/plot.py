@@ -15,11 +15,17 @@ from typing import Any
 
 from trainer import history
 
+PARTS = {
+    "passes": "#2563eb", "update": "#7ea6f4", "data": "#2a9d5c", "wait": "#c9ced6", "evaluate": "#ea7317",
+    "save": "#c0392b",
+}  # fmt: skip
+"""Of a step's time (stopwatch.py), from the bottom up, and their colours."""
 INK, BLUE, ORANGE, GREY, RED = "#22272e", "#2563eb", "#ea7317", "#8b949e", "#c0392b"
 
 
 def draw(run: history.History, title: str, target: Path) -> None:
-    """Loss over steps: training, held-out, the text's unigram entropy, restarts; below it, tokens per second."""
+    """Loss over steps: training, held-out, the text's unigram entropy, restarts. Below it tokens per second, and where
+    the time of a step went."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -31,8 +37,8 @@ def draw(run: history.History, title: str, target: Path) -> None:
         "axes.spines.right": False, "axes.grid": True, "grid.color": "#eaeef2", "grid.linewidth": 0.8,
     }  # fmt: skip
     with plt.rc_context(style):
-        figure, (above, below) = plt.subplots(
-            2, 1, figsize=(10, 6.4), dpi=160, sharex=True, height_ratios=(4, 1), layout="constrained"
+        figure, (above, middle, below) = plt.subplots(
+            3, 1, figsize=(10, 7.8), dpi=160, sharex=True, height_ratios=(4, 1, 1.2), layout="constrained"
         )
         steps, losses = list(run.losses), list(run.losses.values())
         above.plot(
@@ -52,7 +58,7 @@ def draw(run: history.History, title: str, target: Path) -> None:
                 xytext=(-4, 5), textcoords="offset points", ha="right", color=GREY, fontsize=9,
             )  # fmt: skip
         for number, start in enumerate(run.starts[1:]):
-            for axes in (above, below):
+            for axes in (above, middle, below):
                 axes.axvline(
                     start["step"], color=RED, linewidth=1.1, linestyle=":", zorder=1,
                     label="restart" if number == 0 and axes is above else None,
@@ -81,17 +87,43 @@ def draw(run: history.History, title: str, target: Path) -> None:
         above.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 1))
 
         speeds = [run.steps[step]["tokens_per_second"] for step in steps]
-        below.fill_between(steps, speeds, color=BLUE, alpha=0.12, linewidth=0)
-        below.plot(steps, speeds, color=BLUE, linewidth=1.2)
-        below.set_ylim(0, 1.25 * max(speeds, default=1))
-        below.yaxis.set_major_formatter(
+        middle.fill_between(steps, speeds, color=BLUE, alpha=0.12, linewidth=0)
+        middle.plot(steps, speeds, color=BLUE, linewidth=1.2)
+        middle.set_ylim(0, 1.25 * max(speeds, default=1))
+        middle.yaxis.set_major_formatter(
             lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
         )
-        below.set_ylabel("tokens/s")
+        middle.set_ylabel("tokens/s")
+        _split(below, run)
         below.set_xlabel("step")
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target)
         plt.close(figure)
+
+
+def _split(axes: Any, run: history.History) -> None:
+    """Seconds of a step by parts, one on the other, and what the slowest process computes without waiting."""
+    known = {step: facts for step, facts in run.steps.items() if "seconds" in facts}
+    parts = [name for name in PARTS if any(facts["seconds"].get(name) for facts in known.values())]
+    heights = [[facts["seconds"].get(name, 0.0) for facts in known.values()] for name in parts]
+    if parts:
+        colours = [PARTS[name] for name in parts]
+        axes.stackplot(list(known), heights, labels=parts, colors=colours, alpha=0.75, linewidth=0)
+    slowest = {step: facts["ranks"]["compute"]["max"] for step, facts in known.items() if "ranks" in facts}
+    if any(slowest.values()):
+        axes.plot(
+            list(slowest), list(slowest.values()), color=INK, linewidth=1, linestyle="--",
+            label="slowest process, blocks forward",
+        )  # fmt: skip
+    if parts:
+        axes.legend(
+            frameon=False, fontsize=8, ncols=len(parts) + 1, loc="lower left", bbox_to_anchor=(0, 0.98)
+        )
+        highest = sorted(sum(column) for column in zip(*heights, strict=True))
+        axes.set_ylim(
+            0, 1.3 * highest[int(0.95 * (len(highest) - 1))]
+        )  # one long save must not flatten the rest
+    axes.set_ylabel("seconds of a step")
 
 
 def caption(run: history.History, name: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -16,6 +18,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from trainer.config import Limits
 from trainer.votes import Control
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,23 +41,14 @@ class Ranks:
     def leader(self) -> bool:
         return self.rank == 0
 
+    def from_leader(self, value: Callable[[], T]) -> T:
+        """What the leader finds, on all processes. Only the leader looks."""
+        box = [value() if self.leader else None]
+        dist.broadcast_object_list(box, src=0, group=self.counts)
+        return cast(T, box[0])
+
     def describe(self) -> str:
         return f"rank {self.rank} of {self.world} on host {socket.gethostname()}"
-
-
-def flight_recorder() -> None:
-    """Switch on NCCL's record of its last operations, dumped when one of them times out.
-
-    Both spellings are set: the TRACE names until torch 2.10, the FR ones after. Error handling 3 leaves the process
-    alive long enough to write the dump (pytorch#121055).
-    """
-    for name, value in {
-        "TORCH_FR_BUFFER_SIZE": "2000",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
-        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3",
-    }.items():
-        os.environ.setdefault(name, value)
 
 
 def join(limits: Limits) -> Ranks:
@@ -75,7 +70,6 @@ def join(limits: Limits) -> Ranks:
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-        flight_recorder()
     store = _store(world)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
@@ -91,7 +85,7 @@ def join(limits: Limits) -> Ranks:
     dist.broadcast_object_list(names, src=0, group=counts)
     return Ranks(
         rank, world, local_rank, local_world, device,
-        Control(store.clone(), names[0], rank, world), counts, saving,
+        Control(store.clone(), names[0], rank, world, limits.collective_seconds), counts, saving,
     )  # fmt: skip
 
 

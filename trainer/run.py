@@ -9,7 +9,8 @@ import time
 
 import torch
 
-from trainer import building, exits, float8, flops, loop, mesh, ranks, versions
+from trainer import building, exits, flight, float8, flops, history, loop, mesh, ranks, versions
+from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.checkpoint.sharded import Checkpoints
@@ -18,19 +19,25 @@ from trainer.checkpoint.where import storage
 from trainer.config import Job
 from trainer.data import opening
 from trainer.data.ahead import Ahead
-from trainer.report import Report
+from trainer.profiling import Profiler
+from trainer.report import METRICS, Report
 from trainer.signals import Stop
+from trainer.stragglers import Compute
 from trainer.summary import Summary
+from trainer.votes import Lost
 from trainer.watch import Watch
-
-ROLL_CALL_SECONDS = 5.0
-"""How long to wait for the others to say that they are alive, after a step broke off."""
 
 
 def run(job: Job, stop: Stop) -> int:
     """Train as the job says, from wherever an earlier start left off; returns the exit status."""
+    records = job.output / "flight"
+    flight.switch_on(records)
     here = ranks.join(job.limits)
-    status = phases(job, here, stop)
+    try:
+        status = phases(job, here, stop)
+    except Lost:
+        flight.write(records, here.rank)
+        raise
     ranks.leave()  # not after an error: taking leave of processes that are gone may take for ever
     return status
 
@@ -50,11 +57,13 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         model, per_token, parameters = building.build(job, here, layout)
         opening.check(job, folders, data, model.config.vocab_size)
         optimiser = optimisers.build(model, job.optimiser)
-        report = Report(job, here, per_token, peak_flops(job, here))
+        compute = Compute(models.blocks(model), here.device)
+        report = Report(job, here, per_token, peak_flops(job, here), compute)
     place = Place(here.rank, here.world, here.local_rank, here.local_world)
     checkpoints = Checkpoints(storage(job, place), job, here, model, optimiser, report.say)
     with here.control.phase("loading the newest checkpoint", limit):
         step = checkpoints.load_newest()
+        left_out = here.from_leader(lambda: history.left_out(job.output / METRICS))
 
     unigram = data.unigram_entropy
     if job.precision.float8 != "none" and (names := float8.left_out(model)):
@@ -66,35 +75,37 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     training = Ahead(data.training, job.batch.sequences, job.seed, last=job.steps, pin=pin)
     state = loop.Run(
         job, here, layout, model, optimiser, training, data.held_out,
-        Saver(job, checkpoints, report, step), report, Watch(job.watch, report.say), stop, step,
+        Saver(job, checkpoints, report, step), report, Watch(job.watch, report, left_out),
+        Profiler(job, here, report.say), stop, step,
     )  # fmt: skip
+    here.control.pulse.doing = lambda: state.place
     stop.listen()
     if not _trained(state):
-        report.ended(state.step, f"stopped on request; the newest checkpoint is of step {state.saver.newest}")
+        newest = state.saver.newest
+        report.ended(
+            state.step, f"stopped on request; the newest checkpoint is of step {newest}", state.clock
+        )
         return exits.TERMINATED
     with here.control.phase("writing the summary", limit):
         if here.leader:
             Summary.of(
                 job, report, unigram_entropy=unigram, world=here.world, seconds=time.time() - began
             ).write(job.output)
-    report.ended(state.step, "finished")
+    report.ended(state.step, "finished", state.clock)
     return exits.FINISHED
 
 
 def _trained(run: loop.Run) -> bool:
-    """`loop.train`, with an error that says who is missing when a collective breaks off."""
+    """`loop.train`, with an error that says who failed or is missing when a step breaks off."""
     try:
         return loop.train(run)
-    except exits.Failure:
+    except exits.Failure as failure:
+        run.report.failed(run.step, str(failure), failure.status)
         raise
     except Exception as error:
-        step = run.step + 1
-        missing = run.ranks.control.roll_call(f"step {step}", ROLL_CALL_SECONDS)
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        absent = f"no answer from {', '.join(missing)}" if missing else "all processes answer"
-        raise exits.Failure(
-            f"step {step} broke off in {run.clock.current or 'the loop'}: {reason}; {absent}"
-        ) from error
+        lost = run.ranks.control.broke_off(f"after {run.step}", run.place, error)
+        run.report.failed(run.step, str(lost), lost.status)
+        raise lost from error
 
 
 def peak_flops(job: Job, here: ranks.Ranks) -> float | None:

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.trainer import jobs, s3
 from trainer import history
+
+if TYPE_CHECKING:
+    from tests.trainer.campaign import Forge
 
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
@@ -145,3 +148,12 @@ def spread_outcomes(group: Group, questions: Path, published: Path) -> dict[str,
         "tensor-loaded": {"model": {**dict.fromkeys(jobs.SHAPE), "huggingface": str(published)}},
     }
     return group(4, {name: jobs.merged(case, folders.get(name, {})) for name, case in spread.CASES.items()})
+
+
+@pytest.fixture(scope="session")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    from tests.trainer.campaign import Forge
+
+    running = Forge(tmp_path_factory.mktemp("forge"))
+    yield running
+    running.process.kill()

@@ -4,8 +4,9 @@
 
 JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once
 the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data`
-makes one process fail to open its data; `own_node` has each process on a node of its own. Each process writes its
-statuses to a file of its own.
+makes one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask`
+sends that process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step;
+`own_node` has each process on a node of its own. Each process writes its statuses to a file of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import resource
+import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +27,9 @@ from typing import Any
 
 import torch
 
-from trainer import config, exits, loop, ranks
+from trainer import building, config, exits, loop, ranks, summary
+from trainer import model as models
+from trainer.checkpoint.store import Store
 from trainer.data import opening
 from trainer.data.batches import Micro
 from trainer.files import write_atomically
@@ -32,14 +39,25 @@ from trainer.signals import Stop
 
 @contextmanager
 def injected(
-    here: ranks.Ranks, *, file_bytes: int = -1, poison: int = 0, broken_data: bool = False
+    here: ranks.Ranks,
+    job: config.Job,
+    *,
+    file_bytes: int = -1,
+    poison: int = 0,
+    broken_data: bool = False,
+    slow: float = 0.0,
+    ask: int = 0,
+    forget: int | None = None,
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
-    forward, opened, folders = loop.forward, opening.opened, opening.folders
+    forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
+    mine = here.rank == here.world - 1
 
     def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
         loss = forward(state, micro, over)
-        return loss * math.inf if state.step + 1 == poison and here.rank == here.world - 1 else loss
+        if mine and state.step + 1 == ask:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return loss * math.inf if mine and state.step + 1 == poison else loss
 
     def broken(*_: object) -> Any:
         raise exits.Failure("the disk with the data is gone")
@@ -49,13 +67,34 @@ def injected(
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
         return found
 
+    def dragged(*arguments: Any) -> Any:
+        model, *others = build(*arguments)
+        attention = models.blocks(model)[0].get_submodule("self_attn")
+        quick = attention.forward
+
+        def forward(*arguments: Any, **keywords: Any) -> Any:
+            time.sleep(slow)
+            return quick(*arguments, **keywords)
+
+        attention.forward = forward
+        return model, *others
+
     loop.forward, opening.folders = poisoned, then_full
-    if broken_data and here.rank == here.world - 1:
+    if broken_data and mine:
         opening.opened = broken
+    if slow and mine:
+        building.build = dragged
+    if forget is not None and here.leader:
+        store = Store(job.output / "checkpoints")
+        for step in store.steps():
+            if step > forget:
+                shutil.rmtree(store.path(step))
+        (job.output / summary.FILE).unlink()
     try:
         yield
     finally:
         loop.forward, opening.opened, opening.folders = forward, opened, folders
+        building.build = build
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
@@ -66,11 +105,12 @@ def main(listing: Path) -> None:
     statuses: dict[str, list[object]] = {}
     for task in tasks:
         file = Path(task["job"])
+        job = config.load(file)
         alone = dataclasses.replace(here, local_rank=0, local_world=1)
         place = alone if task["faults"].pop("own_node", False) else here
-        with injected(place, **task["faults"]):
+        with injected(place, job, **task["faults"]):
             try:
-                statuses[file.stem] = [phases(config.load(file), place, stop), ""]
+                statuses[file.stem] = [phases(job, place, stop), ""]
             except exits.Failure as failure:
                 statuses[file.stem] = [failure.status, str(failure)]
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))

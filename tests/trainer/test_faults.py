@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -22,6 +23,12 @@ CASES: dict[str, dict[str, Any]] = {
     "full-disk-in-background": {**BACKGROUND, "faults": {"file_bytes": 100_000}},
     "stop": {**SAVING, "faults": {"poison": 7}},
     "skip": {**SAVING, "watch": {"non_finite": "skip"}, "faults": {"poison": 7}},
+    "skip-again": {
+        **SAVING,
+        "output": "skip",
+        "watch": {"non_finite": "skip"},
+        "faults": {"forget": 4},
+    },
     "roll-back": {**SAVING, "watch": {"non_finite": "roll_back"}, "faults": {"poison": 7}},
     "too-many": {"watch": {"non_finite": "skip", "non_finite_limit": 1}, "faults": {"poison": 2}},
     "broken-data": {"faults": {"broken_data": True}},
@@ -81,6 +88,23 @@ def test_or_its_batch_is_left_out(outcomes: dict[str, Outcome]) -> None:
     assert reports[7]["loss"] is None
     assert [reports[step]["loss"] for step in range(1, 7)] == plain.losses[:6]
     assert reports[12]["loss"] == pytest.approx(plain.losses[11], rel=0.05)
+
+
+def test_a_batch_that_was_left_out_stays_out(outcomes: dict[str, Outcome]) -> None:
+    """Whatever made its gradient infinite: "skip-again" does the steps from 5 on again, and nothing is wrong then."""
+    again, once = outcomes["skip-again"], outcomes["skip"]
+    assert again.status == exits.FINISHED
+    assert again.history.starts[1]["step"] == 4
+    assert again.history.left_out == {7}
+    text = (again.output / "metrics.jsonl").read_text()
+    first, second = (
+        [json.loads(line) for line in part.splitlines() if '"event": "step"' in line]
+        for part in text.split('"event": "start"')[1:]
+    )
+    assert [line["loss"] for line in first[4:]] == [line["loss"] for line in second]
+    ours, theirs = again.weights(12), outcomes["roll-back"].weights(12)
+    assert all(bool((ours[name] == value).all()) for name, value in theirs.items())
+    assert once.output == again.output
 
 
 def test_or_the_run_goes_back_and_leaves_it_out_then(outcomes: dict[str, Outcome]) -> None:

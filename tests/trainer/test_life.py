@@ -214,7 +214,7 @@ def test_another_job_in_the_same_folder_is_refused_before_anything_is_touched(st
 
 
 def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
-    """Also what others see of a run while it is going: Prometheus and the heartbeat."""
+    """Also what others see of a run while it is going: Prometheus, the heartbeat, and a profile when they ask."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -227,6 +227,8 @@ def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         page = answer.read().decode()
     beat = json.loads((output / "heartbeat.json").read_text())
+    start.process.send_signal(signal.SIGUSR1)
+    start.wait_for(lambda: len(list((output / "profiles").glob("*.json.gz"))) == 2)
     os.kill(start.workers()[1], signal.SIGSTOP)
     began = time.monotonic()
     assert start.finish() == exits.RETRY
@@ -240,6 +242,13 @@ def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
     assert float(values[f"shardyard_trainer_checkpoint_failures_total{label}"]) == 0
     assert abs(time.time() - float(values[f"shardyard_trainer_heartbeat_seconds{label}"])) < 120
     assert beat["step"] >= 9
+    assert beat["event"] in ("step", "checkpoint", "held_out")
+    assert (beat["steps"], beat["start"], beat["world"]) == (STEPS, 1, 2)
+    assert 0 < beat["interval"] < 60
+    assert 0 < beat["loss"] < 7
+    last = json.loads((output / "heartbeat.json").read_text())
+    assert last["event"] == "failed"
+    assert last["process"] == beat["process"] != os.getpid()
     assert abs(time.time() - beat["time"]) < 120
 
 

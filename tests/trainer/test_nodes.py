@@ -12,12 +12,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.trainer import jobs
+from tests.trainer.campaign import Campaign, Forge
 from tests.trainer.conftest import ENVIRONMENT, PROJECT
 from trainer import exits, history
 
@@ -40,14 +43,17 @@ class Node:
     port: int
     file: Path
     log: Path
+    nodes: str = "2"
+    conf: str = ""
     statuses: list[int] = field(default_factory=list)
 
     def start(self) -> None:
+        restarts = [] if ":" in self.nodes else ["--max-restarts", "5"]
+        conf = f"is_host={int(self.number == 0)},join_timeout=90{self.conf}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "trainer.launch", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "5",
+            [sys.executable, "-m", "trainer.launch", "--nnodes", self.nodes, "--nproc-per-node", "1", *restarts,
              "--local-addr", "127.0.0.1", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{self.port}",
-             "--rdzv-id", "two-nodes", "--rdzv-conf", f"is_host={int(self.number == 0)},join_timeout=90",
-             "-m", "trainer", "--config", str(self.file)],
+             "--rdzv-id", "two-nodes", "--rdzv-conf", conf, "-m", "trainer", "--config", str(self.file)],
             cwd=PROJECT, env={**ENVIRONMENT, "GLOO_SOCKET_IFNAME": "lo"}, stdout=self.log.open("a"),
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
@@ -72,10 +78,14 @@ class Node:
         return False
 
 
-def test_lost_nodes_come_back_and_the_job_ends_well(tmp_path: Path) -> None:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+        return int(listener.getsockname()[1])
+
+
+def test_lost_nodes_come_back_and_the_job_ends_well(tmp_path: Path) -> None:
+    port = free_port()
     output = tmp_path / "output"
     file = jobs.write(
         tmp_path / "job.yaml",
@@ -118,3 +128,40 @@ def test_lost_nodes_come_back_and_the_job_ends_well(tmp_path: Path) -> None:
     assert run.starts[1]["step"] >= 12, "the pod that was deleted saved where it stood"
     assert exits.TERMINATED in nodes[1].statuses
     assert run.losses[STEPS] < 4.0
+
+
+def test_an_elastic_job_goes_on_without_a_lost_node(tmp_path: Path, forge: Forge) -> None:
+    """Two nodes or one: when one is lost for good, the other goes on alone, from the newest checkpoint and with the
+    batches that were next."""
+    settings: dict[str, Any] = {
+        "steps": STEPS,
+        "checkpoint": {"every": 10},
+        "limits": {"stop_seconds": 20, "collective_seconds": 20},
+    }
+    unbroken = Campaign(forge, tmp_path / "unbroken", settings)
+    assert unbroken.start(1)["statuses"] == [exits.FINISHED]
+    output, port = tmp_path / "output", free_port()
+    settings["data"] = {"source": None, "prepared": str(unbroken.output / "data")}
+    file = jobs.write(tmp_path / "job.yaml", output, **settings)
+    quick = ",last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=3"
+    nodes = [Node(number, port, file, tmp_path / f"node-{number}.log", "1:2", quick) for number in range(2)]
+    for node in nodes:
+        node.start()
+    try:
+        metrics = output / "metrics.jsonl"
+        deadline = time.monotonic() + 200
+        while not (metrics.exists() and '"event": "step", "step": 14,' in metrics.read_text()):
+            assert time.monotonic() < deadline, nodes[0].log.read_text()
+            time.sleep(0.01)
+        nodes[1].destroy()
+        assert nodes[0].process.wait(timeout=200) == exits.FINISHED, nodes[0].log.read_text()
+    finally:
+        for node in nodes:
+            with suppress(OSError):
+                node.destroy()
+    run = history.read(metrics)
+    assert [(start["world"], start["step"]) for start in run.starts] in (
+        [(2, 0), (1, at)] for at in range(10, STEPS, 10)
+    )
+    assert "no answer from rank" in nodes[0].log.read_text()
+    assert run.losses == pytest.approx(history.read(unbroken.output / "metrics.jsonl").losses, rel=1e-5)

@@ -74,6 +74,28 @@ def test_a_condemned_step_can_be_saved_again(tmp_path: Path) -> None:
     assert store.steps() == [7]
 
 
+def test_a_folder_without_its_commit_makes_way_for_a_new_one(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (made(store, 7) / COMMIT).unlink()
+    made(store, 7)
+    assert store.steps() == [7]
+    assert (tmp_path / "step-00000007.damaged" / "__0_0.distcp").exists(), "nothing is thrown away unseen"
+
+
+def test_pruning_that_breaks_off_leaves_nothing_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    for step in (10, 20):
+        made(store, step)
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    store.prune(keep=1, keep_every=None)
+    monkeypatch.undo()
+    assert store.steps() == [20]
+    store.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000020"]
+
+
 def test_pruning_keeps_the_newest_and_every_nth(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for step in (10, 20, 30, 40, 50):

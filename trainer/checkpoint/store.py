@@ -92,7 +92,10 @@ class Store(Storage):
 
     def commit(self, attempt: Attempt, commit: Commit) -> None:
         write_atomically(attempt.folder / COMMIT, commit.text())
-        attempt.folder.rename(self.path(commit.step))
+        final = self.path(commit.step)
+        if final.exists():  # somebody took its commit away, or it would have been loaded
+            self.condemn(Saved(commit.step, final.name), "has no commit")
+        attempt.folder.rename(final)
         sync_folder(self.folder)
 
     def discard(self, attempt: Attempt) -> None:
@@ -128,8 +131,11 @@ class Store(Storage):
         steps = self.steps()
         gone = excess(steps, keep, keep_every)
         for step in gone:
-            (self.path(step) / COMMIT).unlink(missing_ok=True)  # first: half removed must not look complete
-            shutil.rmtree(self.path(step), ignore_errors=True)
+            doomed = (
+                self.folder / f"{self.path(step).name}.partial-removed"
+            )  # not half a checkpoint, and swept
+            self.path(step).rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
         if steps:
             for path in self.folder.glob("step-*.damaged"):
                 if int(path.name[5:].removesuffix(".damaged")) < steps[-1]:

@@ -1,0 +1,42 @@
+"""The flight recorder: on by default, and its record in the run's own folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainer import flight
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("TORCH_FR_", "TORCH_NCCL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+
+
+@pytest.mark.parametrize(
+    ("version", "size", "file"),
+    [
+        ("2.9.1+cu128", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
+        ("2.15.0", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"),
+    ],
+)
+def test_it_is_on_and_writes_to_the_output_folder(
+    version: str, size: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.__version__", version)
+    flight.switch_on(tmp_path / "flight")
+    assert int(os.environ[size]) > 0
+    assert os.environ[file] == str(tmp_path / "flight" / "nccl-rank-")
+    assert os.environ["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+    assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "3"
+
+
+def test_what_a_person_set_is_left_alone(tmp_path: Path) -> None:
+    os.environ["TORCH_FR_BUFFER_SIZE"] = "7"
+    flight.switch_on(tmp_path)
+    assert os.environ["TORCH_FR_BUFFER_SIZE"] == "7"
