@@ -99,7 +99,7 @@ class Control:
         return self._failure(name, outcome)
 
     def roll_call(self, occasion: str, seconds: float) -> list[str]:
-        """Who does not come to `occasion`, where everybody calls the roll, within `seconds` or gives no sign of life."""
+        """Who does not come to `occasion`, where all call the roll, within `seconds`, or gives no sign of life."""
         self._store.set(f"{occasion}/{self._rank}", "here")
         return [self._names([rank]) for rank in self._absent(occasion, seconds)]
 
