@@ -18,7 +18,10 @@ STATE_DISK_GIB = 4
 
 def problems(lab: Lab) -> list[str]:
     """One line for each thing that stops `make up`, with what to do about it."""
-    return [*_platform(), *_ports(lab), *_memory(), *_disk(lab)]
+    room = (
+        [] if processes.find(lab, "aws") else [*_memory(), *_disk(lab)]
+    )  # a stack that runs has its share already
+    return [*_platform(), *_ports(lab), *room]
 
 
 def _platform() -> list[str]:

@@ -73,6 +73,16 @@ def test_little_disk_and_memory_are_said_together(lab: Lab, monkeypatch: pytest.
     assert "SHARDYARD_STATE" in found
 
 
+def test_a_stack_that_runs_has_its_share_already(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "MEMORY_GIB", 10**6)
+    monkeypatch.setattr(preflight, "STATE_DISK_GIB", 10**9)
+    started = processes.spawn(lab, "aws", [sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        assert preflight.problems(lab) == []
+    finally:
+        processes.stop(started, 5)
+
+
 def test_not_root_is_said(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert any("not root" in problem for problem in preflight.problems(lab))
