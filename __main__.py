@@ -20,6 +20,7 @@ from workloads.access import TrainingNamespace
 from workloads.device_plugins import DevicePlugins
 from workloads.observability import Prometheus
 from workloads.outputs import export
+from workloads.preparation import preparations
 from workloads.training_job import training_jobs
 from workloads.training_operator import TrainingOperator
 from workloads.volumes import Volumes
@@ -68,6 +69,7 @@ prometheus = Prometheus(s.name, s, target, target.component([namespace]))
 
 # The training program
 ready = target.component([namespace, plugins, volumes, operator, prometheus])
+preparations(s, image=registry.image, target=target, opts=ready)
 jobs = training_jobs(s, image=registry.image, bucket=buckets.checkpoints.bucket, target=target, opts=ready)
 
 export(s, network, eks, pools, lustre, buckets, registry, prometheus, jobs)

@@ -180,9 +180,30 @@ class Job(Section):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class Preparation(Section):
+    """Texts that become token shards on the cluster, by `trainer.data.prepare` in as many pods as there are parts."""
+
+    source: str
+    """Folder or `s3://bucket/prefix` of the texts."""
+    output: Annotated[str, Field(pattern=r"^(/|s3://)")]
+    """Folder or `s3://bucket/prefix` for the shards."""
+    tokenizer: str = "byt5"
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    parts: Annotated[int, Field(ge=1)]
+    parallel: Annotated[int, Field(ge=1)] | None = None
+    """Pods at a time; None: all parts."""
+    workers: Annotated[int, Field(ge=1)] = 2
+    """Processes of a pod, one core each."""
+    memory: Quantity = "8Gi"
+    """Of a pod. A worker holds a shard of 64 Mi tokens a few times: 1 to 2 GiB."""
+    options: tuple[str, ...] = ()
+    """Further options of `trainer.data.prepare`, such as --deduplicate."""
+
+
 class Training(Section):
     namespace: Name = "training"
     jobs: dict[Name, Job] = Field(default_factory=dict)
+    preparations: dict[Name, Preparation] = Field(default_factory=dict)
 
 
 class Prometheus(Section):

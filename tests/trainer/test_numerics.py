@@ -9,7 +9,6 @@ import pytest
 
 from tests.trainer import jobs
 from tests.trainer.conftest import Group, Outcome
-from trainer.data import prepare, sources
 
 pytestmark = pytest.mark.processes
 
@@ -48,15 +47,9 @@ CASES = [*TWO, *FOUR]
 
 
 @pytest.fixture(scope="module")
-def outcomes(group: Group, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcomes(group: Group, questions: Path) -> dict[str, Outcome]:
     answers = {"answers": {"data": {"source": str(questions)}, "batch": {"micro": 1}}}
-    weighted = []
-    for weight, source in enumerate((sources.PYTHON, str(questions)), start=1):
-        folder = tmp_path_factory.mktemp("prepared")
-        prepare.prepare(source, "byt5", 0.05, folder)
-        weighted.append({"prepared": str(folder), "weight": weight})
-    mixed = {"data": {"source": None, "sources": weighted, "verify": True}}
-    return group(2, TWO | answers | {"mixed": mixed}) | group(4, FOUR | {"mixed-4": mixed})
+    return group(2, TWO | answers) | group(4, FOUR)
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +91,6 @@ def test_bfloat16_stays_near_float32(
     assert all(value.dtype == value.float().dtype for value in outcome.weights(12).values()), (
         "master weights are float32"
     )
-
-
-def test_a_mixture_is_the_same_on_any_number_of_processes(outcomes: dict[str, Outcome]) -> None:
-    two, four = outcomes["mixed"], outcomes["mixed-4"]
-    assert (two.status, four.status) == (0, 0), two.message + four.message
-    assert two.losses == pytest.approx(four.losses, rel=FLOAT32_BOUND)
-    assert two.losses != pytest.approx(outcomes["full"].losses, rel=1e-2)
 
 
 def test_the_loss_falls(references: dict[str, Any]) -> None:

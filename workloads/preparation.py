@@ -1,0 +1,123 @@
+"""Preparation of data on the cluster: an Indexed Job whose pods share nothing but the folder they fill."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pulumi
+
+from cluster.identity import SERVICE_ACCOUNT
+from cluster.settings import Settings
+from cluster.settings.sections import MOUNT_PATH, Preparation
+from workloads.kubernetes import Kubernetes
+from workloads.manifests import Manifest
+from workloads.objects import Object
+from workloads.volumes import CLAIM
+
+WRONG = 2
+"""The trainer's exit status for a source or an option that is wrong: another try can't help."""
+RETRIES = 6
+"""Of one part. Each try goes on where the one before stopped."""
+
+
+def manifest(name: str, namespace: str, preparation: Preparation, image: str) -> Manifest:
+    """The Job. Each pod does the part that its completion index names, on the system pool's nodes; the one that finds
+    all others done writes the index of the data."""
+    arguments = [
+        f"--source={preparation.source}",
+        f"--output={preparation.output}",
+        f"--tokenizer={preparation.tokenizer}",
+        f"--held-out={preparation.held_out}",
+        f"--parts={preparation.parts}",
+        f"--workers={preparation.workers}",
+        *preparation.options,
+    ]
+    asks = {"memory": preparation.memory}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            # Creating the Job is what the engine waits for, not hours of work.
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": preparation.parts,
+            "parallelism": min(preparation.parallel or preparation.parts, preparation.parts),
+            "backoffLimitPerIndex": RETRIES,
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {"containerName": "prepare", "operator": "In", "values": [WRONG]},
+                    },
+                ]
+            },
+            "template": {
+                "metadata": {"labels": {"app.kubernetes.io/component": "preparation"}},
+                "spec": {
+                    "restartPolicy": "Never",  # what counting failures by index asks for
+                    "serviceAccountName": SERVICE_ACCOUNT,
+                    # A new Lustre file system belongs to root, and its CSI driver applies no fsGroup.
+                    "securityContext": {
+                        "runAsUser": 0,
+                        "runAsGroup": 0,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [
+                        {
+                            "name": "prepare",
+                            "image": image,
+                            "command": ["python3", "-m", "trainer.data.prepare"],
+                            "args": arguments,
+                            "resources": {
+                                "requests": {"cpu": str(preparation.workers), **asks},
+                                "limits": asks,
+                            },
+                            "securityContext": {
+                                "allowPrivilegeEscalation": False,
+                                "capabilities": {"drop": ["ALL"]},
+                            },
+                            "volumeMounts": [{"name": "fsx", "mountPath": MOUNT_PATH}],
+                        }
+                    ],
+                    "volumes": [{"name": "fsx", "persistentVolumeClaim": {"claimName": CLAIM}}],
+                },
+            },
+        },
+    }
+
+
+def preparations(
+    settings: Settings, *, image: pulumi.Input[str], target: Kubernetes, opts: pulumi.ResourceOptions
+) -> list[Object]:
+    """All preparations of the stack file. A change of one starts it anew."""
+    return [
+        _object(
+            name,
+            pulumi.Output.from_input(image).apply(
+                partial(manifest, name, settings.training.namespace, preparation)
+            ),
+            target,
+            opts,
+        )
+        for name, preparation in settings.training.preparations.items()
+    ]
+
+
+def _object(
+    name: str, document: pulumi.Output[Manifest], target: Kubernetes, opts: pulumi.ResourceOptions
+) -> Object:
+    own = pulumi.ResourceOptions(
+        provider=target.provider,
+        deleted_with=target.cluster,
+        # A Job's pods can't be changed; and two can't have one name.
+        replace_on_changes=["spec"],
+        delete_before_replace=True,
+        depends_on=opts.depends_on,
+    )
+    written = {"metadata": document["metadata"], "spec": document["spec"]}
+    return Object(name, {"apiVersion": "batch/v1", "kind": "Job", **written}, own)
