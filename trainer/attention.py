@@ -7,24 +7,28 @@ it doesn't know gets no mask at all.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
+
+from trainer.context import Exchange
 
 NAME = "causal"
 
 
-def apply(model: nn.Module) -> None:
-    """Make the model's blocks call `causal`."""
+def apply(model: nn.Module, group: dist.ProcessGroup | None) -> None:
+    """Make the model's blocks call `causal`. The processes of a group have a part of the tokens each."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, causal)
+    AttentionInterface.register(NAME, partial(causal, group))
     model.config._attn_implementation = NAME
 
 
 def causal(
+    group: dist.ProcessGroup | None,
     module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -33,15 +37,18 @@ def causal(
     sliding_window: int | None = None,
     **settings: Any,
 ) -> tuple[torch.Tensor, None]:
-    """PyTorch's fused attention over (batch, heads, tokens, head size); a mask only for a window shorter than that."""
+    """PyTorch's fused attention over (batch, heads, tokens, head size); a mask only for a window shorter than that.
+    Returns (batch, tokens, heads, head size)."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+    if group is not None:
+        query, key, value = (Exchange.apply(each, 1, 2, group) for each in (query, key, value))
     tokens = query.shape[2]
     mask = None
     if sliding_window is not None and sliding_window < tokens:
         mask = window(tokens, sliding_window, query.device)
-    result: tuple[torch.Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, **settings)
-    return result
+    result: torch.Tensor = sdpa_attention_forward(module, query, key, value, mask, **settings)[0]
+    return (result if group is None else Exchange.apply(result, 1, 2, group)), None
 
 
 @lru_cache(maxsize=1)

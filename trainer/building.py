@@ -32,11 +32,11 @@ def build(job: Job, here: ranks.Ranks, layout: mesh.Layout) -> tuple[nn.Module, 
     config, shape = models.shape(job.model), shapes.of(job.model)
     model = models.build(config)
     per_token = flops.of_shape(shape, job.model.sequence)
-    attention.apply(model)
-    loss.apply(model)
+    tensor.check(job.parallel, shape, job.model.sequence)
+    attention.apply(model, layout.context_group)
+    loss.apply(model, layout.context_rank)
     float8.apply(model, job.precision, here.device, layout.tensor)
     if layout.tensors is not None:
-        tensor.check(job.parallel, shape, job.model.sequence)
         tensor.apply(model, layout.tensors)
     recompute.apply(model, job.recompute)
     if job.compile:

@@ -160,6 +160,9 @@ class Parallel(Section):
     tensor: Positive = 1
     """Processes, of one node, that split every matrix and the tokens between matrices among themselves. They have
     the same sequences; `strategy` spreads what each of them holds over the others."""
+    context: Positive = 1
+    """Processes that share the tokens of each sequence, for sequences too long for one. Around attention they exchange
+    tokens for heads."""
     strategy: Literal["FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "NO_SHARD"] = "FULL_SHARD"
     shard_size: Positive | None = None
     """HYBRID_SHARD only: processes that share one copy of the model, tensor groups and all; by default those of one
@@ -182,23 +185,26 @@ class Parallel(Section):
         return self
 
     def misfits(self, sizes: Mapping[str, int | None], *, tied: bool) -> list[str]:
-        """What of a model (`sizes` by the names of Model's keys) cannot be split in `tensor` parts, a line each."""
-        if self.tensor == 1:
-            return []
-        tie = (
-            ["model.tied_embeddings: embedding and output layer are split along different sides"]
-            if tied
-            else []
+        """What of a model (`sizes` by the names of Model's keys) cannot be split as asked for, a line each."""
+        groups = {
+            f"parallel.{name} {size}": size
+            for name in ("tensor", "context")
+            if (size := getattr(self, name)) > 1
+        }
+        both = dict.fromkeys(
+            ("heads", "kv_heads", "sequence"), (" x ".join(groups), self.tensor * self.context)
         )
-        return [
-            f"parallel.tensor {self.tensor}: {problem}"
-            for problem in tie
-            + [
-                f"does not divide model.{key} {size}"
-                for key, size in sizes.items()
-                if (size or 0) % self.tensor
-            ]
-        ]
+        problems = []
+        if tied and self.tensor > 1:
+            problems.append(
+                f"parallel.tensor {self.tensor}: model.tied_embeddings: embedding and output layer are split along "
+                "different sides"
+            )
+        for key, size in sizes.items():
+            name, parts = both.get(key, (f"parallel.tensor {self.tensor}", self.tensor))
+            if size is not None and size % parts:
+                problems.append(f"{name}: does not divide model.{key} {size}")
+        return problems
 
 
 class Precision(Section):
@@ -400,6 +406,8 @@ class Job(Section):
             problems.append("watch.non_finite roll_back needs checkpoint.every or checkpoint.minutes")
         if self.evaluate.every and not self.evaluate.sequences:
             problems.append("evaluate.every has no evaluate.sequences to read")
+        if self.compile and self.parallel.context > 1:
+            problems.append("compile: what parallel.context exchanges around attention is not compiled")
         shape = ("hidden", "heads", "kv_heads", "feed_forward", "vocabulary", "sequence")
         problems += self.parallel.misfits(
             {key: getattr(self.model, key) for key in shape}, tied=self.model.tied_embeddings

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from trainer import exits, schedule, sharding
+from trainer import context, exits, schedule, sharding
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
 from trainer.config import Job
@@ -123,7 +123,7 @@ def train(run: Run) -> bool:
         # The batch of this step, and how many targets all processes have in it. The same sum tells whether anybody
         # was asked to stop, so that all stop after the same step.
         with clock("data"):
-            micros = run.training.step(step)
+            micros = context.parts(run.training.step(step), run.layout)
         with clock("wait"):
             agreed = run.agree(sum(micro.counted for micro in micros))
         run.profiler.before(step, agreed.profile)
@@ -192,7 +192,7 @@ def evaluate(run: Run) -> float:
     assert run.held_out is not None
     total = torch.zeros(2, dtype=torch.float64, device=run.ranks.device)
     run.model.eval()
-    for micro in run.held_out.evenly(run.job.evaluate.sequences):
+    for micro in context.parts(run.held_out.evenly(run.job.evaluate.sequences), run.layout):
         total[0] += forward(run, micro, 1)
         total[1] += micro.counted
     run.model.train()

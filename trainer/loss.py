@@ -26,8 +26,10 @@ NUMBERS = {"cuda": 1 << 27, "cpu": 1 << 22}
 a CPU what its caches hold."""
 
 
-def apply(model: nn.Module) -> None:
+def apply(model: nn.Module, part: int = 0) -> None:
     """Make `model(inputs, targets, over)` return the loss. Before sharding: its hooks go around what is set here.
+
+    `part` says which of equal parts of the tokens of a sequence the inputs are.
 
     The output layer is called with hidden states and targets, so that FSDP gathers its weight as that of any layer.
     """
@@ -35,13 +37,16 @@ def apply(model: nn.Module) -> None:
     if getattr(head, "bias", None) is not None:
         raise NotImplementedError("an output layer with a bias")
     head.forward = partial(_head, head)
-    model.forward = partial(_forward, model)
+    model.forward = partial(_forward, model, part)
 
 
-def _forward(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor, over: int) -> torch.Tensor:
+def _forward(
+    model: nn.Module, part: int, inputs: torch.Tensor, targets: torch.Tensor, over: int
+) -> torch.Tensor:
     """Summed loss of (batch, tokens) inputs and targets, divided by `over`: a float32 scalar."""
     # Given, and not counted by the model, because its hidden states may be those of a part of the tokens.
-    positions = torch.arange(inputs.shape[1], device=inputs.device)[None]
+    tokens = inputs.shape[1]
+    positions = torch.arange(part * tokens, (part + 1) * tokens, device=inputs.device)[None]
     hidden = model.get_submodule("model")(
         input_ids=inputs, position_ids=positions, use_cache=False
     ).last_hidden_state

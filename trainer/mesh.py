@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from trainer import exits
@@ -22,9 +23,13 @@ class Layout:
     """(copies, shards, tensor), without copies where there is one, without tensor where nothing is split."""
     tensor: int
     """Processes of a tensor group. They have the same sequences, and the same loss of them."""
+    context: int
+    """Processes that share a sequence's tokens; they are neighbours too, a tensor group away from each other."""
+    context_rank: int
+    context_group: dist.ProcessGroup | None
     data_rank: int
     data_world: int
-    """Tensor groups: among them a batch is dealt out."""
+    """What has sequences of its own: a tensor group, or as many of them as share a sequence."""
     first: bool
     """Whether this process speaks for its tensor group when something is counted."""
 
@@ -52,12 +57,22 @@ def layout(parallel: Parallel, device: str, *, rank: int, world: int, local_worl
     if parallel.tensor == 1:
         del dimensions["tensor"]
     mesh = init_device_mesh(device, tuple(dimensions.values()), mesh_dim_names=tuple(dimensions))
+    tensor, context, together = parallel.tensor, parallel.context, parallel.tensor * parallel.context
+    group = None
+    if context > 1:  # for FSDP they are like any others, so these groups are no dimension of its mesh
+        names = ("data", "context", "tensor")
+        group = init_device_mesh(device, (world // together, context, tensor), mesh_dim_names=names)[
+            "context"
+        ]
     return Layout(
         mesh,
-        parallel.tensor,
-        data_rank=rank // parallel.tensor,
-        data_world=world // parallel.tensor,
-        first=rank % parallel.tensor == 0,
+        tensor,
+        context,
+        context_rank=rank // tensor % context,
+        context_group=group.get_group() if group is not None else None,
+        data_rank=rank // together,
+        data_world=world // together,
+        first=rank % tensor == 0,
     )
 
 
@@ -67,6 +82,11 @@ def sizes(parallel: Parallel, world: int, local_world: int) -> tuple[int, int]:
     if local_world % tensor:
         raise exits.Failure(
             f"parallel.tensor {tensor} does not divide the {local_world} processes of a node", exits.CONFIG
+        )
+    if world % (tensor * parallel.context):
+        raise exits.Failure(
+            f"parallel.tensor {tensor} x parallel.context {parallel.context} does not divide the {world} processes",
+            exits.CONFIG,
         )
     if parallel.strategy in ("FULL_SHARD", "SHARD_GRAD_OP"):
         return 1, world // tensor

@@ -70,6 +70,7 @@ class Report:
             "float8": job.precision.float8,
             "strategy": job.parallel.strategy,
             "tensor": job.parallel.tensor,
+            "context": job.parallel.context,
         }
         self._write(
             "start",

@@ -33,7 +33,7 @@ TOKENS = Shard(1)
 
 
 def check(parallel: Parallel, shape: Shape, sequence: int) -> None:
-    """Raises exits.Failure with status CONFIG where a model can't be split."""
+    """Raises exits.Failure with status CONFIG where a model can't be split, along its sizes or its tokens."""
     keys = ("hidden", "heads", "kv_heads", "feed_forward", "vocabulary")
     sizes = {key: getattr(shape, key) for key in keys} | {"sequence": sequence}
     if problems := parallel.misfits(sizes, tied=shape.tied):

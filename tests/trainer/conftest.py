@@ -145,6 +145,7 @@ def spread_outcomes(group: Group, questions: Path, published: Path) -> dict[str,
 
     folders = {
         "tensor-answers": {"data": {"source": str(questions)}},
+        "context-answers": {"data": {"source": str(questions)}},
         "tensor-loaded": {"model": {**dict.fromkeys(jobs.SHAPE), "huggingface": str(published)}},
     }
     return group(4, {name: jobs.merged(case, folders.get(name, {})) for name, case in spread.CASES.items()})
@@ -157,3 +158,15 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
     running = Forge(tmp_path_factory.mktemp("forge"))
     yield running
     running.process.kill()
+
+
+@pytest.fixture(scope="session")
+def spread_references(spread_outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    """Plain one-process trainings, by the case on whose data they are (spread.reference_of)."""
+    from tests.trainer import reference, spread
+
+    folders = {name: spread_outcomes[name].output for name in spread.REFERENCES}
+    return {
+        name: reference.train(jobs.job(folders[name], **changes), folders[name] / "data")
+        for name, changes in spread.REFERENCES.items()
+    }

@@ -1,10 +1,16 @@
-"""Jobs that split more than parameters: tensor groups and narrow arithmetic. One group of four processes runs all."""
+"""Jobs that split more than parameters: matrices, tokens, digits. One group of four processes runs all."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.trainer.conftest import Outcome
 from tests.trainer.jobs import merged
+
+BOUND = 1e-5
+"""Relative, for losses, norms and weights: what another order of summation does in twelve steps."""
 
 TENSOR: dict[str, Any] = {"parallel": {"tensor": 2}}
 CONSTANT: dict[str, Any] = {"schedule": {"warmup": 2, "floor": 1.0}, "checkpoint": {"keep": 9}}
@@ -19,12 +25,12 @@ FLOAT8: dict[str, Any] = {"precision": {"compute": "bfloat16", "float8": "rowwis
 
 CASES: dict[str, dict[str, Any]] = {
     "tensor": split(),
-    "tensor-grad-op": split(parallel={"strategy": "SHARD_GRAD_OP"}, recompute={"mode": "selective"}),
     "tensor-hybrid": split(parallel={"strategy": "HYBRID_SHARD", "shard_size": 2}, batch={"micro": 1}),
-    "tensor-copies": split(parallel={"strategy": "NO_SHARD"}),
+    "tensor-copies": split(parallel={"strategy": "NO_SHARD"}, batch={"micro": 3}),
     "tensor-recompute": split(recompute={"mode": "full"}, parallel={"accumulate": "whole", "prefetch": 2}),
-    "tensor-uneven": split(batch={"micro": 3}),
-    "tensor-answers": split(batch={"micro": 1}),
+    "tensor-answers": split(
+        parallel={"strategy": "SHARD_GRAD_OP"}, recompute={"mode": "selective"}, batch={"micro": 1}
+    ),
     "tensor-alone": {"parallel": {"tensor": 4}, "model": {"kv_heads": 4}},
     "tensor-bfloat16": split(precision={"compute": "bfloat16"}),
     "float8-rowwise": FLOAT8,
@@ -33,9 +39,40 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "float8-selective": merged(FLOAT8, {"recompute": {"mode": "selective"}, "steps": 4}),
     "float8-tensor": merged(split(steps=4), FLOAT8),
+    "context": {"parallel": {"context": 2}, "recompute": {"mode": "full"}},
+    "context-tensor": split(parallel={"context": 2}, model={"kv_heads": 4}),
+    "context-answers": {"parallel": {"context": 2, "strategy": "HYBRID_SHARD", "shard_size": 2}},
+    "context-bfloat16": {"parallel": {"context": 2}, "precision": {"compute": "bfloat16"}, "steps": 4},
     "tensor-loaded": split(steps=3, optimiser={"learning_rate": 1e-30, "weight_decay": 0.0}),
     "tensor-first": split(steps=6, **CONSTANT),
     "then-plain": {"output": "tensor-first", **CONSTANT},
     "plain-first": {"steps": 6, **CONSTANT},
     "then-tensor": split(output="plain-first", **CONSTANT),
 }
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    "tensor": {},
+    "tensor-answers": {},
+    "tensor-alone": {"model": {"kv_heads": 4}},
+    "then-plain": CONSTANT,
+}
+"""Plain trainings to compare with: on the data of these cases, changed like this."""
+_ALIKE = {"context-answers": "tensor-answers", "context-tensor": "tensor-alone", "then-tensor": "then-plain"}
+
+
+def reference_of(name: str) -> str:
+    """The case on whose data the reference of `name` was trained."""
+    name = _ALIKE.get(name, name)
+    return name if name in REFERENCES else "tensor"
+
+
+def check_equal(outcome: Outcome, plain: Any) -> None:
+    """Losses, norms and final weights."""
+    assert outcome.status == 0, outcome.message
+    assert outcome.losses == pytest.approx(plain.losses, rel=BOUND)
+    assert outcome.norms == pytest.approx(plain.norms, rel=10 * BOUND)
+    assert max(plain.norms) > 1.0, "nothing was clipped"
+    weights = outcome.weights(12)
+    assert set(weights) == set(plain.weights)
+    for key, value in plain.weights.items():
+        assert float((weights[key] - value).norm() / value.norm()) < BOUND, key

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer import jobs, reference
+from tests.trainer import jobs
 from tests.trainer.conftest import Outcome
 from trainer import config, exits
 
@@ -18,6 +18,8 @@ CASES = ("float8-rowwise", "float8-tensorwise", "float8-selective", "float8-tens
 @pytest.mark.processes
 @pytest.mark.parametrize("name", CASES)
 def test_losses_stay_near_the_exact_ones(name: str, spread_outcomes: dict[str, Outcome]) -> None:
+    from tests.trainer import reference
+
     outcome = spread_outcomes[name]
     assert outcome.status == 0, outcome.message
     steps = len(outcome.losses)

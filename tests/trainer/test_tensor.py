@@ -7,19 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.trainer import jobs, reference, spread
+from tests.trainer import jobs, spread
 from tests.trainer.conftest import Outcome
 from trainer import config, exits, mesh
 
-FLOAT32_BOUND = 1e-5
 BFLOAT16_LOSS_BOUND = 0.01
-OWN = {
-    "tensor-answers": {},
-    "tensor-alone": {"model": {"kv_heads": 4}},
-    "then-plain": spread.CONSTANT,
-    "then-tensor": spread.CONSTANT,
-}
-"""Cases whose reference is not that of "tensor", and what changes it."""
 EXACT = [
     name
     for name in spread.CASES
@@ -27,37 +19,18 @@ EXACT = [
 ]
 
 
-@pytest.fixture(scope="module")
-def references(spread_outcomes: dict[str, Outcome]) -> dict[str, reference.Curve]:
-    def curve(name: str, changes: dict[str, Any]) -> reference.Curve:
-        output = spread_outcomes[name].output
-        return reference.train(jobs.job(output, **changes), output / "data")
-
-    return {name: curve(name, changes) for name, changes in {"tensor": {}, **OWN}.items()}
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("name", EXACT)
 def test_split_training_equals_the_plain_one(
-    name: str, spread_outcomes: dict[str, Outcome], references: dict[str, reference.Curve]
+    name: str, spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
 ) -> None:
-    outcome, plain = spread_outcomes[name], references.get(name, references["tensor"])
-    assert outcome.status == 0, outcome.message
-    assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
-    assert outcome.norms == pytest.approx(plain.norms, rel=10 * FLOAT32_BOUND)
-    assert max(plain.norms) > 1.0, "nothing was clipped"
-    weights = outcome.weights(12)
-    assert set(weights) == set(plain.weights)
-    for key, value in plain.weights.items():
-        assert float((weights[key] - value).norm() / value.norm()) < FLOAT32_BOUND, key
+    spread.check_equal(spread_outcomes[name], spread_references[spread.reference_of(name)])
 
 
 @pytest.mark.processes
 def test_evaluation_counts_a_tensor_group_once(spread_outcomes: dict[str, Outcome]) -> None:
-    held_out = [
-        spread_outcomes[name].history.held_out[12] for name in ("tensor", "tensor-copies", "tensor-uneven")
-    ]
-    assert held_out[1:] == pytest.approx([held_out[0]] * 2, rel=FLOAT32_BOUND)
+    held_out = [spread_outcomes[name].history.held_out[12] for name in ("tensor", "tensor-copies", "context")]
+    assert held_out[1:] == pytest.approx([held_out[0]] * 2, rel=spread.BOUND)
     whole = spread_outcomes["tensor"].history.steps[12]
     assert whole["tokens_per_second"] == pytest.approx(4 * whole["tokens_per_second_per_process"], rel=1e-3)
     assert whole["tokens"] == 12 * 8 * 64
@@ -65,12 +38,12 @@ def test_evaluation_counts_a_tensor_group_once(spread_outcomes: dict[str, Outcom
 
 @pytest.mark.processes
 def test_bfloat16_stays_near_float32(
-    spread_outcomes: dict[str, Outcome], references: dict[str, reference.Curve]
+    spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
 ) -> None:
-    outcome, plain = spread_outcomes["tensor-bfloat16"], references["tensor"]
+    outcome, plain = spread_outcomes["tensor-bfloat16"], spread_references["tensor"]
     assert outcome.status == 0, outcome.message
     assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
-    assert outcome.losses != pytest.approx(plain.losses, rel=FLOAT32_BOUND), "bfloat16 was not used at all"
+    assert outcome.losses != pytest.approx(plain.losses, rel=spread.BOUND), "bfloat16 was not used at all"
 
 
 @pytest.mark.processes
@@ -131,6 +104,10 @@ def test_copies_and_shards(
     [
         ({"tensor": 3}, "parallel.tensor 3 does not divide the 8 processes of a node"),
         ({"tensor": 16}, "parallel.tensor 16 does not divide the 8 processes of a node"),
+        (
+            {"tensor": 8, "context": 3},
+            "parallel.tensor 8 x parallel.context 3 does not divide the 32 processes",
+        ),
         ({"strategy": "HYBRID_SHARD", "shard_size": 12}, "parallel.shard_size 12 does not divide the 32"),
     ],
 )
