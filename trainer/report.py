@@ -15,10 +15,10 @@ from trainer.board import Board
 from trainer.config import Job
 from trainer.files import write_atomically
 from trainer.gauges import PARTS, Gauges
-from trainer.memory import used
 from trainer.ranks import Ranks
 from trainer.stopwatch import Stopwatch
 from trainer.stragglers import Compute, Spread, gather, spread
+from trainer.usage import used
 
 METRICS = "metrics.jsonl"
 

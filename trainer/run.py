@@ -9,7 +9,20 @@ import time
 
 import torch
 
-from trainer import building, exits, flight, float8, flops, history, loop, mesh, ranks, versions
+from trainer import (
+    building,
+    exits,
+    flight,
+    float8,
+    flops,
+    history,
+    loop,
+    memory,
+    mesh,
+    ranks,
+    shapes,
+    versions,
+)  # fmt: skip
 from trainer import model as models
 from trainer import optimiser as optimisers
 from trainer.checkpoint.saving import Saver
@@ -70,6 +83,9 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         report.say(f"precision.float8: sides not divisible, left out in every block: {', '.join(names)}")
     for line in unlocked:
         report.say(f"warning: {line}")
+    report.say(
+        memory.expect(job, shapes.of(job.model), here.world, here.local_world, here.device.type).sentence()
+    )
     report.started(step, parameters=parameters, sequences=data.training.windows, unigram_entropy=unigram)
     pin = here.device.type == "cuda"
     training = Ahead(data.training, job.batch.sequences, job.seed, last=job.steps, pin=pin)

@@ -24,3 +24,14 @@ def test_an_old_torch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(exits.Failure, match=r"torch 2\.8\.1\+cu128 is too old: 2\.9") as caught:
         versions.differences()
     assert caught.value.status == exits.CONFIG
+
+
+def test_libraries_below_python(tmp_path: Path) -> None:
+    efa = tmp_path / "efa_installed_packages"
+    efa.write_text("# EFA installer version: 1.30.0\n# Packages installed:\nlibfabric-aws_1.19.0\n")
+    assert versions.native("1.19.0", efa=efa) == ["EFA installer is 1.30.0, pinned is 1.48.0"]
+    assert versions.native("1.7.4", efa=tmp_path / "none") == ["aws-ofi-nccl is 1.7.4, pinned is 1.19.0"]
+    found = {"CUDA": "13.2", "NCCL": "2.27.5", "EFA installer": "1.48.0"}
+    pinned = {"CUDA": "13.2.2", "NCCL": "2.30.7", "EFA installer": "1.48.0"}
+    assert versions.unlike(found, pinned) == ["NCCL is 2.27.5, pinned is 2.30.7"]
+    assert versions.unlike({"CUDA": "12.8"}, pinned) == ["CUDA is 12.8, pinned is 13.2.2"]

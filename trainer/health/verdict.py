@@ -1,8 +1,14 @@
-"""From measurements to the names of bad nodes."""
+"""From measurements to the names of bad nodes.
+
+A slow pair does not say which of its two nodes is to blame. So nodes are measured in pairs, all pairs of a round at the
+same time; a node that was fast with anybody is cleared, and in the next round those that were not are paired anew with
+cleared ones: who is slow with a cleared node too, is bad. That takes one round on a good day, two or three on others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 FLOORS = {
     "p4d.24xlarge": 70.0,
@@ -13,28 +19,69 @@ FLOORS = {
 }
 """GB/s of bus bandwidth that an all-reduce of large messages between two nodes must reach: 90 % of what healthy ones do
 (77.9 on two p4d with four EFA interfaces, about 350 on p5). One interface alone gives 20.3, TCP 8.2 on p4d."""
+FLOORS_WITHIN = {
+    "p4d.24xlarge": 207.0,
+    "p4de.24xlarge": 207.0,
+    "p5.48xlarge": 430.0,
+    "p5e.48xlarge": 430.0,
+    "p5en.48xlarge": 430.0,
+}
+"""The same for the 8 GPUs of one node: 90 % of 230.8 over a p4d's NVLink (NVIDIA/nccl#527) and of 480 with NVLink SHARP
+on 8 H100 (NVIDIA/nccl#1374)."""
 
 Pair = tuple[int, int]
 
 
-def rounds(nodes: int) -> list[list[Pair]]:
-    """Pairs of nodes to measure at the same time, round by round, so that every node is in two pairs (one of two).
+@dataclass(frozen=True)
+class Verdict:
+    """Node numbers."""
 
-    Neighbours in a ring: (0,1) (2,3) …, then (1,2) (3,4) …; the last of an odd ring gets a round of its own.
-    """
-    if nodes < 2:
-        return []
-    ring = [(node, (node + 1) % nodes) for node in range(nodes if nodes > 2 else 1)]
-    even, odd = ring[: nodes - nodes % 2 : 2], ring[1:nodes:2]
-    last = [ring[-1]] if nodes % 2 else []
-    return [pairs for pairs in (even, odd, last) if pairs]
+    bad: list[int]
+    """Slow with a node that was fast with another."""
+    doubtful: list[int]
+    """Slow with everybody, where nobody was fast."""
+    links: list[Pair]
+    """Slow together, though each was fast with another node: what lies between them is to blame."""
+
+    @property
+    def clean(self) -> bool:
+        return not (self.bad or self.doubtful or self.links)
 
 
-def suspects(measured: Mapping[Pair, float], floor: float) -> list[int]:
-    """Nodes that every one of their pairs was too slow with: a pair alone cannot tell which of the two is to blame."""
-    slow = {pair for pair, bandwidth in measured.items() if bandwidth < floor}
-    nodes = sorted({node for pair in measured for node in pair})
-    return [node for node in nodes if all(pair in slow for pair in measured if node in pair)]
+def judge(measured: Mapping[Pair, float], floor: float) -> Verdict:
+    slow = sorted(pair for pair, bandwidth in measured.items() if bandwidth < floor)
+    cleared = _cleared(measured, floor)
+    nodes = sorted({node for pair in measured for node in pair} - cleared)
+    bad = [node for node in nodes if any(node in pair and cleared & {*pair} for pair in slow)]
+    return Verdict(
+        bad,
+        [node for node in nodes if node not in bad],
+        [pair for pair in slow if cleared >= {*pair}],
+    )
+
+
+def next_round(nodes: int, measured: Mapping[Pair, float], floor: float) -> list[Pair]:
+    """Pairs to measure at the same time, none with a node twice; empty when everything is known."""
+    cleared = _cleared(measured, floor)
+    bad = {*judge(measured, floor).bad}
+    open_nodes = [node for node in range(nodes) if node not in cleared and node not in bad]
+    partners = [node for node in range(nodes) if node in cleared]
+    pairs: list[Pair] = []
+    used: set[int] = set()
+    for node in open_nodes:
+        if node in used:
+            continue
+        for other in [*partners, *open_nodes] if partners else open_nodes:
+            pair = (min(node, other), max(node, other))
+            if other != node and other not in used and pair not in measured:
+                pairs.append(pair)
+                used |= {*pair}
+                break
+    return pairs
+
+
+def _cleared(measured: Mapping[Pair, float], floor: float) -> set[int]:
+    return {node for pair, bandwidth in measured.items() if bandwidth >= floor for node in pair}
 
 
 def names(numbers: Sequence[int], hosts: Sequence[str]) -> str:
