@@ -44,6 +44,8 @@ ROOM = 0.55
 VARIANTS: dict[str, dict[str, Any]] = {
     "bfloat16": {},
     "bfloat16, compiled": {"compile": True},
+    "float8, compiled": {"compile": True, "precision": {"float8": "rowwise"}},
+    "float8 by tensor, compiled": {"compile": True, "precision": {"float8": "tensorwise"}},
 }
 WARM_UP = 10
 """Steps that don't count: compilation, allocator, clocks."""

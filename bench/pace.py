@@ -25,19 +25,25 @@ class Pace:
         self._words = self._line.makefile("rw")
         self._say(name=name, rank=rank, pid=os.getpid())
         self._left = 1  # the very first step ends the preparation
-        self._began = time.perf_counter()
+        self._began = self._now()
 
     def step(self, *_: Any) -> None:
         """After each optimiser step."""
         self._left -= 1
         if self._left:
             return
-        self._say(seconds=time.perf_counter() - self._began, cpu_seconds=time.process_time())
+        (seconds, cpu), (began, cpu_began) = self._now(), self._began
+        self._say(seconds=seconds - began, cpu_seconds=cpu - cpu_began)
         word = self._words.readline()
         if not word:  # the coordinator has seen enough
             os._exit(0)
         self._left = int(word)
-        self._began = time.perf_counter()
+        self._began = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        """Seconds by the wall, and CPU seconds of all threads of this process."""
+        return time.perf_counter(), time.process_time()
 
     def _say(self, **facts: Any) -> None:
         self._words.write(json.dumps(facts) + "\n")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -39,6 +40,8 @@ class Contender:
     error: str = ""
     seconds: list[float] = field(default_factory=list)
     """Of its rounds."""
+    cpu_seconds: list[float] = field(default_factory=list)
+    """The same, of all its processes together: what others on the machine do hardly shows in them."""
     _torchrun: subprocess.Popen[bytes] | None = None
     _lines: list[TextIO] = field(default_factory=list)
     _processes: list[int] = field(default_factory=list)
@@ -81,12 +84,15 @@ class Contender:
         for words in self._lines:
             self._hear(words)
 
-    def go(self, steps: int) -> float:
-        """Train for so many steps; returns the seconds of the slowest process. Raises Dropped."""
+    def go(self, steps: int, *, counted: bool) -> None:
+        """Train for so many steps; note the seconds of the slowest process if they count. Raises Dropped."""
         for words in self._lines:
             words.write(f"{steps}\n")
             words.flush()
-        return max(float(self._hear(words)["seconds"]) for words in self._lines)
+        answers = [self._hear(words) for words in self._lines]
+        if counted:
+            self.seconds.append(max(float(answer["seconds"]) for answer in answers))
+            self.cpu_seconds.append(sum(float(answer["cpu_seconds"]) for answer in answers))
 
     def _hear(self, words: TextIO) -> dict[str, Any]:
         try:
@@ -151,19 +157,11 @@ def race(
                 door.listen(PROCESSES)
                 say(f"  starting {contender.name}")
                 contender.start(address, arguments(contender))
-                _or_drop(contender, say, lambda c=contender, d=door: c.meet(d, patience))  # type: ignore[misc]
+                _or_drop(contender, say, partial(contender.meet, door, patience))
         for number in range(rounds + 1):
-            order = contenders if number % 2 else contenders[::-1]
-            for contender in order:
-                if contender.error:
-                    continue
-
-                def turn(contender: Contender = contender, number: int = number) -> None:
-                    seconds = contender.go(steps)
-                    if number:
-                        contender.seconds.append(seconds)
-
-                _or_drop(contender, say, turn)
+            for contender in contenders if number % 2 else contenders[::-1]:
+                if not contender.error:
+                    _or_drop(contender, say, partial(contender.go, steps, counted=number > 0))
             say(f"  round {number} of {rounds}" + ("" if number else " (warm-up)"))
     finally:
         for contender in contenders:

@@ -86,6 +86,10 @@ def _result(contender: Contender, ours: Contender, precision: str) -> dict[str, 
         "name": contender.name,
         "tokens_per_second": asdict(Spread.of(speeds)),
         "ours_over_this": asdict(paired(ours.seconds, contender.seconds)) if not ours.error else None,
+        "cpu_ours_over_this": asdict(paired(ours.cpu_seconds, contender.cpu_seconds))
+        if not ours.error
+        else None,
+        "cpu_seconds_per_step": asdict(Spread.of([seconds / STEPS for seconds in contender.cpu_seconds])),
         "losses": contender.losses(),
         "round_seconds": contender.seconds,
         "note": NOTES.get((contender.name, precision)),
@@ -99,14 +103,15 @@ def show(outcome: dict[str, Any]) -> str:
         rows = []
         for result in results:
             if "error" in result:
-                rows.append([result["name"], "did not run", "", "", ""])
+                rows.append([result["name"], "did not run", "", "", "", ""])
                 continue
-            ratio = result["ours_over_this"]
+            ratio, cpu = result["ours_over_this"], result["cpu_ours_over_this"]
             losses = result["losses"]
             rows.append([
                 result["name"],
                 Spread(**result["tokens_per_second"]).show(),
                 Spread(**ratio).show(3) if ratio else "",
+                Spread(**cpu).show(3) if cpu else "",
                 f"{losses[0]:.4f}" if losses else "",
                 f"{losses[-1]:.4f} @{STEPS * len(losses)}" if losses else "",
             ])  # fmt: skip
@@ -126,11 +131,21 @@ def show(outcome: dict[str, Any]) -> str:
 
 def verdict(results: list[dict[str, Any]]) -> str:
     """Our speed over the bare loop's and over the best peer's, beside the goals."""
-    ratios = {r["name"]: r["ours_over_this"]["median"] for r in results if r.get("ours_over_this")}
+    lines = _over(results, "ours_over_this")
+    if not lines:
+        return ""
+    cpu = _over(results, "cpu_ours_over_this")
+    return "".join(
+        f"  {line}\n" for line in ["ours: " + ", ".join(lines), "by CPU seconds: " + ", ".join(cpu)]
+    )
+
+
+def _over(results: list[dict[str, Any]], key: str) -> list[str]:
+    ratios = {r["name"]: r[key]["median"] for r in results if r.get(key)}
     lines = []
     if BARE in ratios:
         lines.append(f"over the bare loop {ratios[BARE]:.3f} (goal {GOALS[BARE]:.2f})")
     if rest := {name: ratio for name, ratio in ratios.items() if name not in (OURS, BARE)}:
         best = min(rest, key=lambda name: rest[name])
         lines.append(f"over the best peer {rest[best]:.3f} (goal {GOALS['best peer']:.2f}; {best})")
-    return "  ours: " + ", ".join(lines) + "\n" if lines else ""
+    return lines

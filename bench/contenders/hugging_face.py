@@ -1,4 +1,8 @@
-"""Hugging Face's Trainer with FSDP2: sharded by accelerate, or by the plan that `transformers` has for the model."""
+"""Hugging Face's Trainer with FSDP2: sharded by accelerate, or by the plan that `transformers` has for the model.
+
+On a CPU accelerate leaves FSDP out without a word and copies the model instead (DDP), which is not the same training.
+`sharded_on_cpu` makes it take the way that it takes on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.models.llama.modeling_llama import LlamaForCausalLM
@@ -37,6 +42,30 @@ class Log(TrainerCallback):
             self._losses.add(float(logs["loss"]))
 
 
+class Sharded(TrainerCallback):
+    """Raises if the model is not what this contender is meant to train."""
+
+    def on_step_begin(self, *_: Any, model: Any, **__: Any) -> None:
+        if not isinstance(model, FSDPModule):
+            raise TypeError(f"not sharded with FSDP2: a {type(model).__name__}")
+
+
+def sharded_on_cpu() -> None:
+    from accelerate.state import AcceleratorState
+    from accelerate.utils import DistributedType
+
+    make = AcceleratorState.__init__
+
+    def made(state: Any, *arguments: Any, fsdp_plugin: Any = None, **settings: Any) -> None:
+        make(state, *arguments, fsdp_plugin=fsdp_plugin, **settings)
+        if fsdp_plugin is not None:
+            state.distributed_type, state.fsdp_plugin = DistributedType.FSDP, fsdp_plugin
+            if state._mixed_precision != "no":
+                fsdp_plugin.set_mixed_precision(state._mixed_precision)
+
+    AcceleratorState.__init__ = made
+
+
 def main(folder: Path, output: Path, precision: str, *, plan: bool = False) -> None:
     inputs = Inputs.read(folder)
     sizes = inputs.sizes
@@ -51,6 +80,8 @@ def main(folder: Path, output: Path, precision: str, *, plan: bool = False) -> N
         bf16=bfloat16 and not plan,
         **({} if plan else {"fsdp": True, "fsdp_config": {"version": 2}}),
     )  # fmt: skip
+    if not plan:
+        sharded_on_cpu()
     loading: dict[str, Any] = {"dtype": torch.float32, "attn_implementation": "sdpa"}
     if plan:
         from transformers.distributed import DistributedConfig
@@ -60,7 +91,8 @@ def main(folder: Path, output: Path, precision: str, *, plan: bool = False) -> N
         )
     model = LlamaForCausalLM.from_pretrained(inputs.weights, **loading)
     pace.keep("hugging-face-plan" if plan else "hugging-face")
-    Trainer(model, arguments, train_dataset=Windows(inputs), callbacks=[Log(output)]).train()
+    trainer = Trainer(model, arguments, train_dataset=Windows(inputs), callbacks=[Log(output), Sharded()])
+    trainer.train()
 
 
 if __name__ == "__main__":

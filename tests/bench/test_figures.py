@@ -22,7 +22,8 @@ def test_columns_stand_below_each_other() -> None:
 
 def test_the_verdict_is_about_the_fastest_peer() -> None:
     def result(name: str, ratio: float) -> dict[str, object]:
-        return {"name": name, "ours_over_this": {"median": ratio, "low": ratio, "high": ratio}}
+        spread = {"median": ratio, "low": ratio, "high": ratio}
+        return {"name": name, "ours_over_this": spread, "cpu_ours_over_this": spread}
 
     words = training.verdict([result(training.OURS, 1.0), result(training.BARE, 0.995), result("slow", 1.5), result("quick", 1.06)])  # fmt: skip  # noqa: E501
     assert "over the bare loop 0.995 (goal 0.99)" in words
