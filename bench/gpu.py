@@ -23,20 +23,17 @@ import yaml
 
 from bench import machine
 from bench.figures import table
+from trainer.shapes import Shape
 
 PROJECT = Path(__file__).resolve().parents[1]
 NO_GPU = 69
 """Exit status: nothing to measure on (EX_UNAVAILABLE of sysexits.h)."""
-SHAPE = {
-    "vocabulary": 128_256,
-    "hidden": 4096,
-    "heads": 32,
-    "kv_heads": 8,
-    "feed_forward": 14_336,
-    "sequence": 8192,
-}
-WHOLE = 32
-"""Blocks of the 8B model."""
+SEQUENCE = 8192
+SHAPE = Shape(
+    "llama", vocabulary=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_size=128, feed_forward=14_336,
+    tied=False,
+)  # fmt: skip
+"""Llama 3 8B."""
 BYTES = 16
 """Of one parameter: weight, gradient and two moments, each float32."""
 ROOM = 0.55
@@ -51,18 +48,12 @@ WARM_UP = 10
 """Steps that don't count: compilation, allocator, clocks."""
 
 
-def block_parameters() -> int:
-    hidden, kv = SHAPE["hidden"], SHAPE["hidden"] // SHAPE["heads"] * SHAPE["kv_heads"]
-    return 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * SHAPE["feed_forward"] + 2 * hidden
-
-
 def blocks_for(memory: int) -> int:
     """Blocks that fit on a device with so many bytes, at most all. Raises ValueError if not even one does."""
-    ends = 2 * SHAPE["vocabulary"] * SHAPE["hidden"] + SHAPE["hidden"]
-    fitting = int((memory * ROOM / BYTES - ends) // block_parameters())
+    fitting = int((memory * ROOM / BYTES - SHAPE.embedding - SHAPE.head) // SHAPE.block)
     if fitting < 1:
         raise ValueError(f"{memory / 2**30:.0f} GiB hold no block of this shape with its optimiser")
-    return min(WHOLE, fitting)
+    return min(SHAPE.layers, fitting)
 
 
 def job(output: Path, data: Path, blocks: int, changes: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +61,11 @@ def job(output: Path, data: Path, blocks: int, changes: dict[str, Any]) -> dict[
         "name": "bench-gpu",
         "output": str(output),
         "steps": 100_000,
-        "model": {**SHAPE, "layers": blocks, "rope_theta": 500_000.0},
+        "model": {
+            "vocabulary": SHAPE.vocabulary, "hidden": SHAPE.hidden, "layers": blocks, "heads": SHAPE.heads,
+            "kv_heads": SHAPE.kv_heads, "feed_forward": SHAPE.feed_forward, "sequence": SEQUENCE,
+            "rope_theta": 500_000.0,
+        },
         "data": {"prepared": str(data)},
         "batch": {"sequences": 1, "micro": 1},
         "recompute": {"mode": "selective"},
@@ -78,7 +73,7 @@ def job(output: Path, data: Path, blocks: int, changes: dict[str, Any]) -> dict[
         "metrics": {"every": 5, "port": None},
         **changes,
         "precision": {"compute": "bfloat16", "reduce": "float32", **changes.get("precision", {})},
-    }
+    }  # fmt: skip
 
 
 def measure(file: Path, output: Path, steps: int, limit: float = 900) -> dict[str, Any]:
@@ -130,7 +125,7 @@ def flash() -> float:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention as attention
 
-    size, length, heads = SHAPE["hidden"] // SHAPE["heads"], SHAPE["sequence"], SHAPE["heads"]
+    size, length, heads = SHAPE.head_size, SEQUENCE, SHAPE.heads
     query, key, value = torch.randn(3, 1, heads, length, size, device="cuda", dtype=torch.bfloat16)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         for _ in range(3):
@@ -166,14 +161,14 @@ def main(arguments: list[str]) -> int:
     speed = flash()
     torch.cuda.empty_cache()
     outcome: dict[str, Any] = {
-        "machine": machine.facts(), "gpu": properties.name, "blocks": blocks, "of": WHOLE,
+        "machine": machine.facts(), "gpu": properties.name, "blocks": blocks, "of": SHAPE.layers,
         "flash_attention_tflops": round(speed, 1), "results": {},
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="bench-gpu-") as temporary:
         folder = Path(temporary)
         from bench.tokens import random_shards
 
-        random_shards(folder / "data", SHAPE["vocabulary"], 1 << 24, 1 << 24)
+        random_shards(folder / "data", SHAPE.vocabulary, 1 << 24, 1 << 24)
         for number, name in enumerate(options.only):
             print(f"  {name}", flush=True)
             output = folder / str(number)

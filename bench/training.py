@@ -119,6 +119,7 @@ def show(outcome: dict[str, Any]) -> str:
             precision,
             "tokens/s, median (range)",
             "ours is x times as fast",
+            "CPU seconds over ours",
             "loss at first",
             "at last",
         ]

@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from bench import gpu
-from trainer import config, flops
+from trainer import config
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -24,17 +24,13 @@ def test_without_a_gpu_it_says_so_with_a_status_of_its_own() -> None:
 
 
 def test_blocks_fill_the_memory_and_no_more() -> None:
-    whole = flops.llama_parameters(
-        vocabulary=gpu.SHAPE["vocabulary"], hidden=4096, layers=gpu.WHOLE, heads=32, kv_heads=8,
-        feed_forward=14_336, tied=False,
-    )  # fmt: skip
-    assert whole == 8_030_261_248  # Llama 3 8B
-    ends = whole - gpu.WHOLE * gpu.block_parameters()
+    ends = gpu.SHAPE.embedding + gpu.SHAPE.head
+    assert ends + gpu.SHAPE.layers * gpu.SHAPE.block == 8_030_261_248  # Llama 3 8B
     for memory in (80 << 30, 141 << 30):
         blocks = gpu.blocks_for(memory)
-        used = (ends + blocks * gpu.block_parameters()) * gpu.BYTES
-        assert used <= gpu.ROOM * memory < used + gpu.block_parameters() * gpu.BYTES
-    assert gpu.blocks_for(1 << 40) == gpu.WHOLE
+        used = (ends + blocks * gpu.SHAPE.block) * gpu.BYTES
+        assert used <= gpu.ROOM * memory < used + gpu.SHAPE.block * gpu.BYTES
+    assert gpu.blocks_for(1 << 40) == gpu.SHAPE.layers
     with pytest.raises(ValueError, match="no block"):
         gpu.blocks_for(16 << 30)
 
