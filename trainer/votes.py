@@ -157,6 +157,8 @@ class Control:
             for rank in ranks
             if rank not in silent and others.place(rank) != place
         ]
+        if not apart and not place.startswith("step"):
+            return  # a phase may take its time
         print(
             f"{self.name(self._rank)} has been in {place} for {seconds:.0f} s; {'; '.join(apart) or 'as all others'}",
             file=sys.stderr,

@@ -38,9 +38,8 @@ def unbroken(forge: Forge) -> dict[int, Campaign]:
     """The same job without any fault, on each number of processes."""
     runs: dict[int, Campaign] = {}
     for world in (2, 1, 4):
-        runs[world] = Campaign(
-            forge, forge.folder / f"unbroken-{world}", runs[2].output / "data" if runs else None
-        )
+        data = runs[2].output / "data" if runs else None
+        runs[world] = Campaign(forge, forge.folder / f"unbroken-{world}", JOB, data)
         start = runs[world].start(world)
         assert start["statuses"] == [exits.FINISHED] * world, runs[world].log()
     return runs
