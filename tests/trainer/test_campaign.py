@@ -86,7 +86,8 @@ def strike(campaign: Campaign, kind: str, world: int, dice: random.Random) -> st
     if "damage" in kind and newest:
         words.append(damage(campaign.store, kind.split()[1], dice))
     if "disk" in kind:
-        faults |= {"at_step": newest + 3, "file_bytes": FULL_DISK}
+        # Late enough for two saves: what became of the first, in the background, shows when the second begins.
+        faults |= {"at_step": newest + 2 * EVERY + 2, "file_bytes": FULL_DISK}
     answer = campaign.start(world, {"checkpoint": {"asynchronous": "background" in kind}}, **faults)
     log = campaign.log()
     assert -signal.SIGKILL in answer["statuses"], f"nobody was killed: {log}"
