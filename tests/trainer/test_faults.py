@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,9 +37,31 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+SMALL_DISK_MB = 1.5
+"""One checkpoint of the tiny job fits, and not a second one."""
+
+
 @pytest.fixture(scope="module")
-def outcomes(group: Group) -> dict[str, Outcome]:
-    return group(2, CASES)
+def small_disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
+    """Jobs whose checkpoints go to a file system of their own that is really too small; none without root."""
+    jobs, mounted = {}, []
+    for name, settings in {"small-disk": SAVING, "small-disk-in-background": BACKGROUND}.items():
+        output = tmp_path_factory.mktemp(name)
+        folder = output / "checkpoints"
+        folder.mkdir()
+        size = f"size={int(SMALL_DISK_MB * 1e6)}"
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], capture_output=True)
+        if done.returncode == 0:
+            mounted.append(folder)
+            jobs[name] = {**settings, "output": str(output)}
+    yield jobs
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def outcomes(group: Group, small_disks: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
+    return group(2, {**CASES, **small_disks})
 
 
 def test_background_saves_change_nothing_of_the_result(outcomes: dict[str, Outcome]) -> None:
@@ -62,6 +86,24 @@ def test_a_full_disk_is_reported_and_training_goes_on(name: str, outcomes: dict[
     assert steps == list(range(1, 13)), "training stopped at a save that failed"
     failures = (outcome.output / "metrics.jsonl").read_text().count("checkpoint_failed")
     assert failures >= 2, "a failed save is tried again"
+
+
+@pytest.mark.parametrize("name", ["small-disk", "small-disk-in-background"])
+def test_a_disk_that_is_really_full_costs_the_new_checkpoint_and_no_old_one(
+    name: str, outcomes: dict[str, Outcome]
+) -> None:
+    if name not in outcomes:
+        pytest.skip("mounting a small file system needs root")
+    outcome = outcomes[name]
+    assert outcome.status == exits.RETRY
+    assert "step 12 cannot be saved: rank " in outcome.message
+    assert "0.00 GB free in " in outcome.message
+    assert outcome.losses == outcomes["plain"].losses
+    store = Store(outcome.output / "checkpoints")
+    assert store.steps() == [4]
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000004"]
+    for saved in store.saved():
+        store.verify(saved, store.read_commit(saved))
 
 
 def test_a_failed_save_leaves_nothing(outcomes: dict[str, Outcome]) -> None:
