@@ -228,7 +228,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[config.
         for world in WORLDS
     }
     (folder / "plan.json").write_text(json.dumps(plan))
-    at_once = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.trainer.footprint", str(folder / "plan.json"), str(folder / "results.json")],
         cwd=PROJECT, env=ENVIRONMENT | at_once, text=True, capture_output=True, timeout=900,
