@@ -32,7 +32,7 @@ check: packages ## lint, types and the fast tests (under two minutes)
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
-	@$(VENV) -m pytest -m "not lab and not processes"
+	@$(VENV) -m pytest -m "not lab and not processes" --durations=15
 
 test: venv ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
 	@$(VENV) -m lab tools

@@ -14,8 +14,12 @@ from lab.settings import Lab
 PROJECT = Path(__file__).resolve().parents[1]
 
 # How long an example takes says more about what else the machine does than about the example.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples every time, so that a rare one stops nobody who changed something else;
+# `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("steady", PATIENT, derandomize=True)
+settings.register_profile("explore", PATIENT)
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -29,8 +29,8 @@ class Problem:
 
 def fold(name: str) -> str:
     """A name without what differs between pulumi and the API: case and the plural."""
-    name = name.lower()
-    return name[:-3] + "y" if name.endswith("ies") else name.rstrip("s")
+    name = name.lower().rstrip("s")
+    return name[:-2] + "y" if name.endswith("ie") else name
 
 
 def find(names: Any, wanted: str) -> str | None:

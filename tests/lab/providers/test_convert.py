@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab.providers.aws.cloud import model
@@ -42,6 +42,7 @@ def test_lower_camel(api: str, pulumi: str) -> None:
     assert lower_camel(api) == pulumi
 
 
+@example("Ie")
 @given(st.from_regex(r"[A-Z][a-z]{1,8}([A-Z][a-z]{1,8}){0,3}", fullmatch=True))
 def test_names_find_each_other(api: str) -> None:
     assert find([api, "Other"], lower_camel(api)) == api
