@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lab import processes
+from lab.cli import strays
 from lab.cli.environment import PROJECT, environment
 from lab.cli.errors import LabError
 from lab.nodes import cleanup
@@ -108,6 +109,7 @@ def stop(lab: Lab) -> list[str]:
     emulator = processes.find(lab, "aws")
     if emulator:
         processes.stop(emulator, grace=60)  # it takes its clusters down first
+    strays.end(lab)
     cleanup.sweep(lab)
     processes.stop_all(lab)
     left = cleanup.leftovers(lab)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from lab import processes
-from lab.cli import environment, lock, preflight, world
+from lab.cli import environment, lock, preflight, strays, world
 from lab.cli.errors import LabError
 from lab.settings import LOOPBACK, Lab
+from tests.lab.aws.support import free_port_base
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    return Lab(name="unit", cache=tmp_path / "cache", state=tmp_path / "state", port_base=50000)
+    return Lab(name="unit", cache=tmp_path / "cache", state=tmp_path / "state", port_base=free_port_base())
 
 
 def test_two_at_once_names_the_first(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +54,31 @@ def test_the_lock_of_a_killed_command_is_free(
     holder.wait()
     with lock.held(lab, "make up"):
         pass
+
+
+def test_plugins_of_a_killed_engine_are_ended_and_nothing_else_is(lab: Lab, tmp_path: Path) -> None:
+    """A dynamic provider below its script, as Pulumi starts it; a shell with the lab's variables beside it."""
+    variables = {**os.environ, **environment.environment(lab)}
+    script = tmp_path / "pulumi-resource-pulumi-python"
+    script.write_text("sleep 60\n:\n")
+    plugin = f"sh {script} & echo $!; "
+    killed = subprocess.Popen(["sh", "-c", plugin], env=variables, stdout=subprocess.PIPE, text=True)
+    shell = subprocess.Popen(["sh", "-c", plugin + "wait"], env=variables, stdout=subprocess.PIPE, text=True)
+    assert killed.stdout and shell.stdout
+    orphan, used = int(killed.stdout.readline()), int(shell.stdout.readline())
+    killed.wait()
+    try:
+        assert orphan in strays.strays(lab)
+        assert strays.end(lab)
+        deadline = time.monotonic() + 30
+        while processes.start_time(orphan) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert strays.strays(lab) == []
+        assert processes.start_time(used) is not None
+    finally:
+        shell.kill()
+        os.kill(used, signal.SIGKILL)
 
 
 def test_a_port_in_use_is_named_with_its_holder(lab: Lab) -> None:

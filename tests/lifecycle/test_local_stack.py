@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lab import processes
-from lab.cli import world
+from lab.cli import strays, world
 from lab.cli.down import sweep
 from lab.cli.errors import LabError
 from lab.cli.job import events
@@ -274,6 +274,7 @@ def test_down_leaves_nothing_and_deletes_in_order(driver: Driver, up: dict[str, 
     assert report["deleted"] in (0, 1)  # the stack itself may be counted
     assert not driver.lab.state.exists()
     assert cleanup.leftovers(driver.lab) == []
+    assert strays.strays(driver.lab) == []
     with pytest.raises(LabError):
         world.ask(driver.lab, "health")
 

@@ -1,0 +1,53 @@
+"""Plugins that outlived a killed engine.
+
+Our own plugins end with their engine (lab/providers). Pulumi's dynamic provider doesn't: nobody tells it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from lab.cli.environment import environment
+from lab.settings import Lab
+
+PLUGINS = ("pulumi-resource-", "pulumi-language-")
+"""How the programs of plugins are called."""
+DYNAMIC = "pulumi.dynamic"
+"""The Python module below the script of the dynamic provider."""
+
+
+def strays(lab: Lab) -> list[int]:
+    """Process ids of the lab's plugins whose engine is gone.
+
+    A plugin has the lab's own PULUMI_HOME, and so has the engine that started it: a plugin whose parent hasn't is an
+    orphan, and so are the plugin processes below it. A shell with `make env`'s variables is no plugin.
+    """
+    home = f"PULUMI_HOME={environment(lab)['PULUMI_HOME']}".encode()
+    members: dict[int, tuple[int, list[str]]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if home in (folder / "environ").read_bytes().split(b"\0"):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                members[int(folder.name)] = parent, (folder / "cmdline").read_text().split("\0")
+    plugins = {pid for pid, (_, command) in members.items() if _is_plugin(command)}
+    found = {pid for pid in plugins if members[pid][0] not in members}
+    while more := {pid for pid in plugins - found if members[pid][0] in found}:
+        found |= more
+    return sorted(found)
+
+
+def _is_plugin(command: list[str]) -> bool:
+    """A program, or the script that an interpreter runs; not any command that mentions one."""
+    return DYNAMIC in command or any(Path(word).name.startswith(PLUGINS) for word in command[:2])
+
+
+def end(lab: Lab) -> list[int]:
+    """Kill them; they hold nothing that needs an orderly end. Returns their process ids."""
+    gone = strays(lab)
+    for pid in gone:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return gone
