@@ -64,6 +64,14 @@ class Outcome:
         return weights
 
 
+@pytest.hookimpl(tryfirst=True)  # before marks are chosen by
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What talks to a server is no fast test."""
+    for item in items:
+        if "s3_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("processes")
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[s3.S3]:
     """S3 on loopback, shared: take a bucket of your own, and give processes its `environment`."""
