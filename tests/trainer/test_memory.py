@@ -144,7 +144,7 @@ def test_what_blocks_keep(model: dict[str, Any], mode: str, compute: str, tmp_pa
         precision={"compute": compute},
     )  # fmt: skip
     built: Any = models.build(models.shape(job.model))
-    attention.apply(built)
+    attention.apply(built, None)
     models.materialise(built, torch.device("cpu"))
     models.initialise(built, 0.02, 1)
     built.to(getattr(torch, compute))
