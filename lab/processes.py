@@ -32,10 +32,18 @@ class Process:
         return start_time(self.pid) == self.started
 
 
+def stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third, the state, on (proc(5)): the name before them may hold anything.
+
+    Raises OSError.
+    """
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def start_time(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat, or None for a process that is gone or a zombie (proc(5))."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in "ZX" else int(fields[19])

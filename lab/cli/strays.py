@@ -10,6 +10,7 @@ import os
 import signal
 from pathlib import Path
 
+from lab import processes
 from lab.cli.environment import environment
 from lab.settings import Lab
 
@@ -30,8 +31,8 @@ def strays(lab: Lab) -> list[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if home in (folder / "environ").read_bytes().split(b"\0"):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                members[int(folder.name)] = parent, (folder / "cmdline").read_text().split("\0")
+                pid = int(folder.name)
+                members[pid] = int(processes.stat(pid)[1]), (folder / "cmdline").read_text().split("\0")
     plugins = {pid for pid, (_, command) in members.items() if _is_plugin(command)}
     found = {pid for pid in plugins if members[pid][0] not in members}
     while more := {pid for pid in plugins - found if members[pid][0] in found}:

@@ -239,8 +239,3 @@ def _another_job(where: str, differences: list[str]) -> str:
         f"{where} holds a run of another job; give this one another name, output folder or storage, or undo:\n"
         f"{lines}\n  (a run may change {', '.join(free())} between two starts, and nothing else)"
     )
-
-
-def folder_of(job: Job) -> Path:
-    """Of a run's checkpoints, where they are on a file system."""
-    return job.output / "checkpoints"

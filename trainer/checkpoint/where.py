@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 from trainer.checkpoint.s3 import S3Store
-from trainer.checkpoint.sharded import folder_of
 from trainer.checkpoint.storage import Place, Storage
 from trainer.checkpoint.store import Store
 from trainer.config import Job
@@ -22,7 +21,7 @@ def storage(job: Job, place: Place | None = None) -> Storage:
     """Of a run's checkpoints, on this process (by default the only one)."""
     place = place or Place()
     if job.checkpoint.storage is None:
-        return Store(folder_of(job), place)
+        return Store(job.output / "checkpoints", place)
     address, s3 = parse(job.checkpoint.storage).below(job.name), job.checkpoint.s3
     staging = s3.staging or Path(tempfile.gettempdir()) / "shardyard"
     return S3Store(

@@ -22,6 +22,8 @@ from trainer.ranks import Ranks
 class Opened:
     """What a job reads."""
 
+    indices: list[Index]
+    """Of each source."""
     training: Batches
     held_out: Batches | None
     unigram_entropy: float
@@ -63,13 +65,12 @@ def opened(job: Job, here: Ranks, layout: Layout, where: Sequence[str]) -> Opene
                 )
     entropies = [index.splits[shards.TRAIN].unigram_entropy for index in indices]
     entropy = sum(weight * one for weight, one in zip(weights, entropies, strict=True)) / sum(weights)
-    return Opened(training, held_out, entropy)
+    return Opened(indices, training, held_out, entropy)
 
 
 def check(job: Job, where: Sequence[str], data: Opened, vocabulary: int) -> None:
     """Raises exits.Failure where data and model don't fit together."""
-    for folder, windows in zip(where, data.training.windows_of, strict=True):
-        index = shards.read_index(folder)
+    for folder, index, windows in zip(where, data.indices, data.training.windows_of, strict=True):
         batches.check(index, windows, name=folder, vocabulary=vocabulary, sequence=job.model.sequence)
 
 
