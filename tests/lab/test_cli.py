@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,8 @@ from lab import processes
 from lab.cli import environment, lock, preflight, strays, world
 from lab.cli.errors import LabError
 from lab.settings import LOOPBACK, Lab
-from tests.lab.aws.support import free_port_base
+from tests.ports import free_port_base
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -70,10 +70,7 @@ def test_plugins_of_a_killed_engine_are_ended_and_nothing_else_is(lab: Lab, tmp_
     try:
         assert orphan in strays.strays(lab)
         assert strays.end(lab)
-        deadline = time.monotonic() + 30
-        while processes.start_time(orphan) is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        eventually(lambda: processes.start_time(orphan) is None)
         assert strays.strays(lab) == []
         assert processes.start_time(used) is not None
     finally:

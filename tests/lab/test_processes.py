@@ -13,6 +13,7 @@ import pytest
 
 from lab import processes
 from lab.settings import Lab
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -37,11 +38,9 @@ def test_stop_takes_the_whole_group(lab: Lab) -> None:
     script = "import subprocess, sys, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
     process = processes.spawn(lab, "parent", [sys.executable, "-c", script])
     log = lab.logs / "parent.log"
-    while not log.read_text().strip():
-        time.sleep(0.01)
-    child = int(log.read_text())
+    child = int(eventually(lambda: log.read_text().strip()))
     processes.stop(process)
-    assert processes.start_time(child) is None
+    eventually(lambda: processes.start_time(child) is None)
 
 
 def test_a_process_that_ignores_sigterm_is_killed(lab: Lab) -> None:
@@ -50,8 +49,7 @@ def test_a_process_that_ignores_sigterm_is_killed(lab: Lab) -> None:
         "print('ready', flush=True); time.sleep(60)"
     )
     process = processes.spawn(lab, "stubborn", [sys.executable, "-c", script])
-    while "ready" not in (lab.logs / "stubborn.log").read_text():
-        time.sleep(0.01)
+    eventually(lambda: "ready" in (lab.logs / "stubborn.log").read_text())
     processes.stop(process, grace=0.2)
     assert not process.alive()
 

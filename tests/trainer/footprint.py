@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import socket
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ import torch.distributed.checkpoint.hf_storage
 import transformers.models.llama.modeling_llama  # noqa: F401
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tests.ports import free_port
 from trainer import building, config, ranks, run
 from trainer.signals import Stop
 
@@ -93,9 +93,7 @@ def measure(job: config.Job) -> dict[str, int]:
 
 def group(world: int, file: Path) -> list[dict[str, int]]:
     """Run a job on so many processes; what each of them counted."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     results = [file.with_suffix(f".rank{rank}") for rank in range(world)]
     children = []
     for rank in range(world):

@@ -21,12 +21,13 @@ import json
 import os
 import resource
 import signal
-import socket
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 GRACE = 2.0
 ROLL_CALL_SECONDS = 0.5
@@ -132,9 +133,7 @@ def be_rank(order: dict[str, Any], rank: int, port: int) -> int:
 def be_agent(order: dict[str, Any]) -> dict[str, Any]:
     from torch.distributed import TCPStore
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     ranks: list[int] = []
     for rank in range(order["world"]):
         child = os.fork()

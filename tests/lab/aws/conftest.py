@@ -19,9 +19,9 @@ from tests.lab.aws.support import (
     Network,
     RecordingRuntime,
     Roles,
-    eventually,
-    free_port_base,
 )
+from tests.ports import free_port_base
+from tests.waiting import eventually
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +17,6 @@ from botocore.exceptions import ClientError
 from lab.aws import seed
 from lab.aws.world import World
 from lab.nodes.api import AccessEntry, ClusterEndpoint, ClusterSpec, NodeSpec
-from lab.settings import LOOPBACK
 
 REGION = "us-east-1"
 PACE = 0.1
@@ -110,24 +107,8 @@ class Emulator:
             headers={"Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
-
-
-def free_port_base() -> int:
-    """A base whose AWS port is free now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1]) - 566
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 5.0) -> Any:
-    """The condition's value as soon as it is true; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not true within {seconds} s"
-        time.sleep(0.02)
-    return value
 
 
 @dataclass

@@ -16,7 +16,8 @@ from botocore.signers import RequestSigner
 from lab.aws.eks import access
 from lab.aws.seed import ACCESS_KEY, SECRET_KEY
 from lab.nodes.api import access_group
-from tests.lab.aws.support import REGION, Emulator, RecordingRuntime, Roles, eventually, refused
+from tests.lab.aws.support import REGION, Emulator, RecordingRuntime, Roles, refused
+from tests.waiting import eventually
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKS"
 ADMIN = "arn:aws:iam::123456789012:user/lab-admin"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lab.aws.eks import addons
-from tests.lab.aws.support import RecordingRuntime, Roles, eventually, refused
+from tests.lab.aws.support import RecordingRuntime, Roles, refused
+from tests.waiting import eventually
 
 
 def describe(eks: Any, cluster: str, name: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.aws.support import REGION, Emulator, Network, eventually, refused
+from tests.lab.aws.support import REGION, Emulator, Network, refused
+from tests.waiting import eventually
 
 ZONE = f"{REGION}a"
 

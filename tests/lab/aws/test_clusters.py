@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.lab.aws.support import Emulator, Network, RecordingRuntime, Roles, eventually, refused
+from tests.lab.aws.support import Emulator, Network, RecordingRuntime, Roles, refused
+from tests.waiting import eventually
 
 
 def test_a_cluster_comes_up_with_the_runtimes_endpoint(

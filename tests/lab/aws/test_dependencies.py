@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.lab.aws.support import Network, eventually, refused
+from tests.lab.aws.support import Network, refused
+from tests.waiting import eventually
 
 
 def test_overlapping_subnets_are_refused(ec2: Any, network: Network) -> None:

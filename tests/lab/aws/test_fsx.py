@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lab.aws.fsx import repository_sync
-from tests.lab.aws.support import Emulator, Network, eventually, refused
+from tests.lab.aws.support import Emulator, Network, refused
+from tests.waiting import eventually
 
 PERSISTENT = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125, "DataCompressionType": "LZ4"}
 

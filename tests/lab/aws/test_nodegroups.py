@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab.aws.support import REGION, Network, RecordingRuntime, Roles, eventually, refused
+from tests.lab.aws.support import REGION, Network, RecordingRuntime, Roles, refused
 from tests.lab.aws.test_capacity import efa_interfaces, reserve, target, template
+from tests.waiting import eventually
 
 
 class Groups:

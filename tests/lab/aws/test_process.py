@@ -17,7 +17,9 @@ import boto3
 import pytest
 
 from lab.aws.seed import ACCESS_KEY, SECRET_KEY
-from tests.lab.aws.support import REGION, eventually, free_port_base
+from tests.lab.aws.support import REGION
+from tests.ports import free_port_base
+from tests.waiting import eventually
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -38,7 +40,7 @@ class Process:
             time.sleep(0.1)
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.endpoint}/_lab/{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.endpoint}/_lab/{path}", timeout=60) as answer:
             return json.load(answer)
 
     def healthy(self) -> bool:
@@ -102,4 +104,4 @@ def test_a_life(process: Process) -> None:
     assert process.healthy()
 
     process.process.send_signal(signal.SIGTERM)
-    assert process.process.wait(timeout=15) == 0
+    assert process.process.wait(timeout=60) == 0

@@ -18,6 +18,7 @@ from lab.images.recipes import BASE, IMAGES, Image
 from lab.settings import LOOPBACK, Lab
 from lab.toolchain.commands import Commands, StopSignal
 from lab.toolchain.errors import ToolchainError
+from tests.ports import free_port_base
 
 pytestmark = pytest.mark.lab
 
@@ -27,7 +28,7 @@ PAUSE = next(image for image in IMAGES if image.name == "lab/pause")
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """A lab with an empty cache, but for the two programs that these tests need, and ports of its own."""
-    lab = Lab("test", tmp_path / "cache", tmp_path / "state", port_base=40000 + os.getpid() % 1000)
+    lab = Lab("test", tmp_path / "cache", tmp_path / "state", port_base=free_port_base())
     lab.bin.mkdir(parents=True)
     real = Lab.from_environment()
     for name in ("node-plugins", "docker-registry"):

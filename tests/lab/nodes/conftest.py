@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -19,8 +18,8 @@ from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import LOOPBACK, Lab
 from tests.lab.nodes.support import GPU_TAINT, P5, World, spec
 from tests.lab.nodes.webhook import Webhook
+from tests.ports import free_port_base
 
-PORT_BASES = range(16000, 32000, 2000)
 SYSTEM, ACCELERATED, FAKE = (
     spec(1, real=True),
     spec(2, real=True, nodegroup="p5", taints=[GPU_TAINT], devices=P5),
@@ -28,24 +27,11 @@ SYSTEM, ACCELERATED, FAKE = (
 )
 
 
-def _free_base() -> int:
-    """A port base whose registry and API server ports nobody has."""
-    for base in PORT_BASES:
-        try:
-            for port in (base + 500, base + 1000, base + 1001):
-                with socket.socket() as probe:
-                    probe.bind((LOOPBACK, port))
-        except OSError:
-            continue
-        return base
-    pytest.skip("no free ports")
-
-
 @pytest.fixture(scope="package")
 def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab of its own, taken away whatever happens."""
     state: Path = tmp_path_factory.mktemp("nodes")
-    lab = Lab(name="test-nodes", cache=Lab.from_environment().cache, state=state, port_base=_free_base())
+    lab = Lab(name="test-nodes", cache=Lab.from_environment().cache, state=state, port_base=free_port_base())
     if reason := programs.why_no_real_nodes(lab):
         pytest.skip(reason)
     if bridge.read_alias(lab) is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,17 +35,6 @@ def spec(number: int, *, real: bool = False, **changes: Any) -> NodeSpec:
         "real": real,
     }
     return NodeSpec(**(facts | changes))
-
-
-def eventually(ask: Callable[[], Answer], seconds: float = 60) -> Answer:
-    """The first answer that is true; the last one fails the test."""
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = ask()
-        if answer or time.monotonic() > deadline:
-            assert answer, "it did not become so in time"
-            return answer
-        time.sleep(0.1)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import base64
 import pytest
 
 from lab.nodes.api import AccessEntry, access_group
-from tests.lab.nodes.support import World, eventually
+from tests.lab.nodes.support import World
 from tests.lab.nodes.webhook import Webhook
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 ADMIN, TRAINER = (f"arn:aws:iam::123456789012:role/{name}" for name in ("admin", "trainer"))

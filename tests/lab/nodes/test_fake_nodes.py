@@ -10,7 +10,8 @@ import pytest
 from lab.nodes.api import Taint
 from lab.nodes.drain import drain
 from tests.lab.nodes.conftest import FAKE
-from tests.lab.nodes.support import EFA, GPU, GPU_TAINT, P5, World, eventually, plugin, pod, spec
+from tests.lab.nodes.support import EFA, GPU, GPU_TAINT, P5, World, plugin, pod, spec
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 

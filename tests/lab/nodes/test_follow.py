@@ -41,7 +41,7 @@ def seen(server: Server, count: int, monkeypatch: pytest.MonkeyPatch) -> list[tu
     reports: queue.Queue[tuple[str, str]] = queue.Queue()
     follower = Follower(server, "/x", lambda kind, one: reports.put((kind, one["metadata"]["name"])))  # type: ignore[arg-type]
     try:
-        return [reports.get(timeout=5) for _ in range(count)]
+        return [reports.get(timeout=60) for _ in range(count)]
     finally:
         follower.stop()
 
@@ -64,7 +64,7 @@ def test_a_handlers_mistake_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> 
         raise ValueError("a mistake")
 
     follower = Follower(Server((["a", "b"], [])), "/x", handle)  # type: ignore[arg-type]
-    assert [reports.get(timeout=5) for _ in range(2)] == ["a", "b"]
+    assert [reports.get(timeout=60) for _ in range(2)] == ["a", "b"]
     follower.stop()
 
 

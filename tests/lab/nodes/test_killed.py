@@ -11,7 +11,8 @@ import pytest
 from lab import processes
 from lab.nodes import bridge, cleanup, programs
 from lab.settings import Lab
-from tests.lab.nodes.support import eventually
+from tests.ports import free_port_base
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 IN_A_NETWORK_OF_ITS_OWN = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
@@ -24,7 +25,7 @@ MOMENTS = ("registry", "*.etcd", "*.api", "*.scheduler", "*.init", "*.containerd
 
 @pytest.mark.parametrize("moment", [*MOMENTS, "up"])
 def test_killed_at_any_moment(moment: str, tmp_path: Path) -> None:
-    lab = Lab("victim", Lab.from_environment().cache, tmp_path / "state", port_base=19000)
+    lab = Lab("victim", Lab.from_environment().cache, tmp_path / "state", port_base=free_port_base())
     if reason := programs.why_no_real_nodes(lab):
         pytest.skip(reason)
     output = tmp_path / "output"

@@ -15,7 +15,9 @@ from lab.nodes.api import ClusterSpec
 from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import Lab
 from tests.lab.nodes.conftest import SYSTEM
-from tests.lab.nodes.support import World, eventually, pod, spec
+from tests.lab.nodes.support import World, pod, spec
+from tests.ports import free_port_base
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 
@@ -55,7 +57,7 @@ def test_a_program_that_crashes_is_started_again(world: World, program: str) -> 
 
     (before,) = running()
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: running() - {before}, 20)
+    eventually(lambda: running() - {before})
     world.apply(pod(world, f"after-{program}", SYSTEM.name))
     eventually(lambda: world.pod_phase(f"after-{program}") == "Running")
 
@@ -73,7 +75,7 @@ def test_a_node_that_died_can_be_removed(world: World) -> None:
     init = processes.find(world.lab, f"cluster.main.node.{node.name}.init")
     assert init
     os.kill(init.pid, signal.SIGKILL)
-    eventually(lambda: not processes.find(world.lab, f"cluster.main.node.{node.name}.kubelet"), 20)
+    eventually(lambda: not processes.find(world.lab, f"cluster.main.node.{node.name}.kubelet"))
     world.runtime.remove_nodes("main", [node.name])
     assert processes.find(world.lab, f"cluster.main.node.{SYSTEM.name}.kubelet")
 
@@ -90,7 +92,7 @@ def test_two_clusters_side_by_side(world: World) -> None:
 
 def test_sweep_after_a_crash(world: World, tmp_path: Path) -> None:
     """What another lab's killed emulator left goes; a lab that runs isn't touched."""
-    lab = Lab("crashed", world.lab.cache, tmp_path / "state", world.lab.port_base + 3000)
+    lab = Lab("crashed", world.lab.cache, tmp_path / "state", free_port_base())
     crashed = KubernetesRuntime(lab, "http://127.0.0.1:9/")
     crashed.no_real_nodes = "the bridge is the other lab's"
     crashed.create_cluster(ClusterSpec("lost", "1.34", "arn"))

@@ -12,7 +12,8 @@ from lab.nodes.files import ClusterFiles
 from lab.nodes.node_files import PYTHON_IN_POD, devices
 from lab.nodes.real_node import check_folders
 from lab.settings import Lab
-from tests.lab.nodes.support import GPU, P5, eventually, spec
+from tests.lab.nodes.support import GPU, P5, spec
+from tests.waiting import eventually
 
 LAB = Lab("test", Path("/cache"), Path("/state"))
 
@@ -71,7 +72,7 @@ def test_no_proxy_gets_in_between(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     lab = Lab("test", tmp_path / "cache", tmp_path / "state")
     program = programs.spawn(lab, "one", ["sh", "-c", "env > env; sleep 60"], tmp_path)
     try:
-        eventually(lambda: (tmp_path / "env").exists() and "HOME=" in (tmp_path / "env").read_text(), 10)
+        eventually(lambda: (tmp_path / "env").exists() and "HOME=" in (tmp_path / "env").read_text(), 60)
         found = dict(line.partition("=")[::2] for line in (tmp_path / "env").read_text().splitlines())
         assert found["HTTPS_PROXY"] == found["http_proxy"] == ""
         assert found[programs.OWNER] == str(lab.state)

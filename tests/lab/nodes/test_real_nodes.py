@@ -11,7 +11,8 @@ import pytest
 
 from lab.nodes.node_files import PYTHON_IN_POD
 from tests.lab.nodes.conftest import ACCELERATED, SYSTEM
-from tests.lab.nodes.support import EFA, GPU, World, eventually, plugin, pod
+from tests.lab.nodes.support import EFA, GPU, World, plugin, pod
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 SERVE = ("python3", "-m", "http.server", "8080", "--directory", "/etc")
@@ -23,7 +24,7 @@ def fetch(url: str) -> tuple[str, ...]:
     return (
         "python3",
         "-c",
-        f"import urllib.request as u; print(u.urlopen('{url}', timeout=5).read().decode())",
+        f"import urllib.request as u; print(u.urlopen('{url}', timeout=20).read().decode())",
     )
 
 
@@ -69,7 +70,7 @@ def test_port_forward(world: World, pods: dict[str, str]) -> None:
         assert forward.stdout
         try:
             address = forward.stdout.readline().split()[2]  # Forwarding from 127.0.0.1:40321 -> 8080
-            assert urllib.request.urlopen(f"http://{address}/hostname", timeout=10).read().strip() == b"far"
+            assert urllib.request.urlopen(f"http://{address}/hostname", timeout=60).read().strip() == b"far"
         finally:
             forward.terminate()
 
@@ -98,7 +99,7 @@ def test_pods_reach_the_api_server(world: World, pods: dict[str, str]) -> None:
     code = (
         "import ssl,urllib.request as u; d='/var/run/secrets/kubernetes.io/serviceaccount/';"
         "c=ssl.create_default_context(cafile=d+'ca.crt');"
-        "print(u.urlopen('https://kubernetes.default.svc/version',context=c,timeout=5).read().decode())"
+        "print(u.urlopen('https://kubernetes.default.svc/version',context=c,timeout=20).read().decode())"
     )
     assert "v1.34.4" in world.kubectl("exec", "far", "--", "python3", "-c", code)
 

@@ -22,7 +22,7 @@ from botocore.config import Config
 
 from lab.cli import environment
 from lab.settings import Lab
-from tests.lab.aws.support import free_port_base
+from tests.ports import free_port_base
 
 PROJECT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -52,7 +52,7 @@ class Cloud:
         request = urllib.request.Request(
             f"{self.lab.aws_endpoint}/_lab/{path}", data, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
     def resources(self) -> list[dict[str, str]]:

@@ -5,23 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.lab.providers.support import Cloud, Stack, kill, plugins_of
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.lab
 Make = Callable[[str], Stack]
-
-
-def eventually(what: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it didn't happen in time"
-        time.sleep(0.2)
 
 
 def test_an_endpoint_elsewhere_is_refused(stack: Make) -> None:
@@ -124,7 +117,7 @@ def test_plugins_die_with_a_killed_engine(stack: Make, cloud: Cloud) -> None:
     plugins = plugins_of(running.pid)
     assert plugins
     kill(running)
-    eventually(lambda: not any(Path(f"/proc/{plugin}").exists() for plugin in plugins), 10)
+    eventually(lambda: not any(Path(f"/proc/{plugin}").exists() for plugin in plugins))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)  # the language host, which the engine would have ended
     # The world has what the state doesn't know of.

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from lab import processes
 from lab.toolchain.commands import Cancelled, Commands, StopSignal
 from lab.toolchain.errors import ToolchainError
+from tests.waiting import eventually
 
 
 def commands(tmp_path: Path) -> Commands:
@@ -74,7 +74,4 @@ def test_a_command_dies_with_whoever_started_it(tmp_path: Path) -> None:
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while processes.start_time(child) is not None:
-        assert time.monotonic() < deadline, f"process {child} outlived its parent"
-        time.sleep(0.02)
+    eventually(lambda: processes.start_time(child) is None)
