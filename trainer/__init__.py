@@ -5,7 +5,7 @@ local stack and on p5 alike. Where to start reading:
 
   run.py     the phases of a run: data, model, newest checkpoint, loop, summary
   loop.py    one training step from top to bottom
-  config.py  everything that a job file may say
+  config/   everything that a job file may say
 
 Each parallelism, precision and feature is a file of its own and is applied to a plain `transformers` model from
 outside. Nothing here knows of Pulumi, of Kubernetes or of AWS.

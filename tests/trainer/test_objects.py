@@ -13,7 +13,7 @@ import pytest
 from tests.trainer.s3 import S3, Request
 from trainer import exits
 from trainer.objects import MIB, Address, Entry, Missing, Objects, Refused, parse
-from trainer.pace import Backoff, Rate
+from trainer.objects.pace import Backoff, Rate
 
 PART = 5 * MIB
 """The smallest that S3 takes."""

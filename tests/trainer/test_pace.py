@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pace import Backoff, Rate
+from trainer.objects.pace import Backoff, Rate
 
 
 class Clock:

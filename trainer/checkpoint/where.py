@@ -11,7 +11,7 @@ from trainer.checkpoint.storage import Place, Storage
 from trainer.checkpoint.store import Store
 from trainer.config import Job
 from trainer.objects import MIB, Objects, parse
-from trainer.pace import Rate
+from trainer.objects.pace import Rate
 
 SHARE_FOR_UPLOAD = 0.8
 """Of limits.save_seconds: what is left is for giving up in time, so that a slow upload is a failed save and no more."""

@@ -1,79 +1,29 @@
-"""Objects on S3: bounded in rate, tried again with jitter, counted.
-
-boto3 does the signing and the transport. Its own retries are off: they know neither the rate that all processes of a
-job share nor how long the caller can wait. Region, credentials and endpoint are found as boto3 finds them
-(AWS_REGION here too, which boto3 alone passes over). Needs no torch.
-"""
+"""One bucket: requests bounded in rate, tried again with jitter, counted."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trainer import exits
-from trainer.pace import Backoff, Rate
-
-__all__ = ["Address", "Counts", "Entry", "Missing", "Objects", "Rate", "Refused", "Sent", "parse"]
+from trainer.objects import uploads
+from trainer.objects.errors import Passing, judged
+from trainer.objects.pace import Backoff, Rate
+from trainer.objects.uploads import Sent
 
 MIB = 1 << 20
 PART_BYTES = 64 * MIB
 """Of a multipart upload, by default; S3 takes 5 MiB to 5 GiB, and 10,000 parts of one object."""
-MOST_PARTS = 10_000
 ABORT_SECONDS = 10.0
 """How long giving up an upload is tried: it is best effort."""
-_PASSING = {
-    "SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
-    "ThrottlingException", "TooManyRequests", "ExpiredToken", "OperationAborted", "BadDigest",
-}  # fmt: skip
-"""S3's error codes that another try may get past ("Error responses", API reference)."""
-
-
-class Missing(exits.Failure):
-    """There is no such object."""
-
-
-class Refused(exits.Failure):
-    """S3 said no, and will say so again: wrong bucket, no right."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """`s3://bucket/prefix`; the prefix has no slash at either end and may be empty."""
-
-    bucket: str
-    prefix: str = ""
-
-    def key(self, *names: str) -> str:
-        """Of an object below."""
-        return "/".join(part for part in (self.prefix, *names) if part)
-
-    def below(self, *names: str) -> Address:
-        return Address(self.bucket, self.key(*names))
-
-    def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
-
-
-def parse(url: str) -> Address:
-    """Raises ValueError with a sentence that names what is wrong."""
-    scheme, mark, rest = str(url).partition("://")
-    bucket, _, prefix = rest.partition("/")
-    if scheme != "s3" or not mark or not bucket:
-        raise ValueError(f"{url!r} is no S3 address: write s3://bucket/prefix")
-    prefix = prefix.rstrip("/")
-    if "" in prefix.split("/") and prefix:
-        raise ValueError(f"{url!r} has an empty name in its prefix: write s3://bucket/prefix")
-    return Address(bucket, prefix)
 
 
 @dataclass(frozen=True)
@@ -84,17 +34,6 @@ class Entry:
     size: int
     tag: str = field(default="", compare=False)
     """Another one whenever the object was written with other content (S3's ETag)."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """An upload that is done: its size in bytes, and hex SHA-256 of what was sent, whole and part by part."""
-
-    size: int
-    sha256: str
-    part_bytes: int
-    """Of every part but the last."""
-    parts: tuple[str, ...]
 
 
 @dataclass
@@ -164,7 +103,7 @@ class Objects:
         """Every object below, in the order of their keys."""
         more: dict[str, Any] = {}
         while True:
-            page = self._ask("list_objects_v2", prefix, Prefix=prefix, **more)
+            page = self.ask("list_objects_v2", prefix, Prefix=prefix, **more)
             for item in page.get("Contents", ()):
                 yield Entry(item["Key"], item["Size"], item["ETag"].strip('"'))
             if not page.get("IsTruncated"):
@@ -173,7 +112,7 @@ class Objects:
 
     def size(self, key: str) -> int:
         """In bytes. Raises Missing."""
-        return int(self._ask("head_object", key, Key=key)["ContentLength"])
+        return int(self.ask("head_object", key, Key=key)["ContentLength"])
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """`length` bytes from `start`, by default all to the end. Raises Missing."""
@@ -195,7 +134,7 @@ class Objects:
 
     def put(self, key: str, data: bytes, until: float | None = None) -> None:
         """One request, all or nothing. S3 checks the checksum that boto3 sends along."""
-        self._ask("put_object", key, until, Key=key, Body=data)
+        self.ask("put_object", key, until, Key=key, Body=data)
         self.counts.add(sent_bytes=len(data))
 
     def upload(
@@ -207,65 +146,7 @@ class Objects:
         are left behind, as far as S3 can be reached. `until` is the moment on the monotonic clock to fail at, if it
         is not done by then. Raises OSError, exits.Failure.
         """
-        size = path.stat().st_size
-        if size <= part_bytes:
-            data = path.read_bytes()
-            self.put(key, data, until)
-            digest = hashlib.sha256(data).hexdigest()
-            return Sent(len(data), digest, part_bytes, (digest,))
-        part_bytes = max(part_bytes, -(-size // MOST_PARTS))
-        upload = str(self._ask("create_multipart_upload", key, until, Key=key)["UploadId"])
-        try:
-            tags, sent = self._parts(key, upload, path, part_bytes, until)
-            if sent.size != size:
-                raise exits.Failure(
-                    f"{path} changed while it was uploaded: {sent.size} bytes instead of {size}"
-                )
-            self._complete(key, upload, tags, size)
-        except BaseException:
-            self.abort(key, upload)
-            raise
-        return sent
-
-    def _parts(
-        self, key: str, upload: str, path: Path, part_bytes: int, until: float | None
-    ) -> tuple[list[str], Sent]:
-        """Send all parts; returns their tags in order."""
-
-        def send(number: int, data: bytes) -> tuple[str, str]:
-            arguments: dict[str, Any] = {"Key": key, "UploadId": upload, "PartNumber": number, "Body": data}
-            tag = str(self._ask("upload_part", key, until, **arguments)["ETag"])
-            self.counts.add(sent_bytes=len(data))
-            return tag, hashlib.sha256(data).hexdigest()
-
-        whole, size = hashlib.sha256(), 0
-        futures: list[Future[tuple[str, str]]] = []
-        with ThreadPoolExecutor(self.threads, "upload") as pool, path.open("rb") as file:
-            try:
-                while data := file.read(part_bytes):
-                    whole.update(data)
-                    size += len(data)
-                    if len(futures) >= self.threads:
-                        futures[-self.threads].result()
-                    futures.append(pool.submit(send, len(futures) + 1, data))
-                tags, digests = zip(*(future.result() for future in futures), strict=True)
-            finally:
-                for future in futures:
-                    future.cancel()
-        return list(tags), Sent(size, whole.hexdigest(), part_bytes, digests)
-
-    def _complete(self, key: str, upload: str, tags: list[str], size: int) -> None:
-        """An answer that got lost is no failure: then the object is there, and the upload is not."""
-        parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, start=1)]
-        arguments: dict[str, Any] = {"Key": key, "UploadId": upload, "MultipartUpload": {"Parts": parts}}
-        try:
-            self._ask("complete_multipart_upload", key, **arguments)
-        except Refused:
-            there = -1
-            with suppress(exits.Failure):
-                there = self.size(key)
-            if there != size:
-                raise
+        return uploads.upload(self, key, path, part_bytes, until=until)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Those that exist; a thousand a request."""
@@ -273,7 +154,7 @@ class Objects:
         while remaining:
             some, remaining = remaining[:1000], remaining[1000:]
             listing: dict[str, Any] = {"Objects": [{"Key": key} for key in some], "Quiet": True}
-            for error in self._ask("delete_objects", some[0], Delete=listing).get("Errors", ()):
+            for error in self.ask("delete_objects", some[0], Delete=listing).get("Errors", ()):
                 raise exits.Failure(
                     f"s3://{self.bucket}/{error['Key']}: cannot be deleted: {error['Code']}: {error['Message']}"
                 )
@@ -283,7 +164,7 @@ class Objects:
         found: list[tuple[str, str]] = []
         more: dict[str, Any] = {}
         while True:
-            page = self._ask("list_multipart_uploads", prefix, Prefix=prefix, **more)
+            page = self.ask("list_multipart_uploads", prefix, Prefix=prefix, **more)
             found += [(item["Key"], item["UploadId"]) for item in page.get("Uploads", ())]
             if not page.get("IsTruncated"):
                 return found
@@ -293,9 +174,9 @@ class Objects:
         """Give up a multipart upload; what cannot be given up soon is left for a sweep."""
         with suppress(exits.Failure):
             soon = time.monotonic() + ABORT_SECONDS
-            self._ask("abort_multipart_upload", key, soon, Key=key, UploadId=upload)
+            self.ask("abort_multipart_upload", key, soon, Key=key, UploadId=upload)
 
-    def _ask(self, method: str, about: str, until: float | None = None, **arguments: Any) -> Any:
+    def ask(self, method: str, about: str, until: float | None = None, **arguments: Any) -> Any:
         """The answer to one call of boto3 about a key or prefix."""
         call = getattr(self._client, method)
         return self._patiently(method, about, lambda: call(Bucket=self.bucket, **arguments), until)
@@ -312,10 +193,10 @@ class Objects:
             try:
                 return once()
             except Exception as error:
-                failure = _judged(error, what)
+                failure = judged(error, what)
                 if failure is None:
                     raise
-                if not isinstance(failure, _Passing):
+                if not isinstance(failure, Passing):
                     raise failure from error
                 failures += 1
                 pause = self._backoff.pause(failures)
@@ -324,28 +205,3 @@ class Objects:
                     raise exits.Failure(f"{failure} ({failures} tries in {seconds:.0f} s)") from error
             self.counts.add(retries=1)
             time.sleep(pause)
-
-
-class _Passing(exits.Failure):
-    """May go away by itself."""
-
-
-def _judged(error: Exception, what: str) -> exits.Failure | None:
-    """What an error of boto3 means (None: it is not one)."""
-    from botocore import exceptions
-
-    if isinstance(error, exceptions.ClientError):
-        said = error.response.get("Error", {})
-        code = str(said.get("Code", ""))
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        sentence = f"{what}: {code}: {said.get('Message', '')}"
-        if code in _PASSING or status >= 500 or status == 429:
-            return _Passing(sentence)
-        if code in ("NoSuchKey", "NotFound", "404"):
-            return Missing(sentence)
-        return Refused(sentence, exits.CONFIG)
-    if isinstance(error, (exceptions.NoCredentialsError, exceptions.NoRegionError)):
-        return Refused(f"{what}: {error}", exits.CONFIG)
-    if isinstance(error, exceptions.BotoCoreError):
-        return _Passing(f"{what}: {error}")
-    return None
