@@ -138,6 +138,10 @@ def train(run: Run) -> bool:
                 loss.backward()
                 step_loss += loss.detach()
 
+        # A save in the background copies the state beside the passes: they only read it, and the update changes it.
+        with clock("save"):
+            run.saver.staged()
+
         # The norm is of the whole gradient, over all shards, so every process sees the same value and decides alike.
         with clock("update"):
             norm = optimisers.clip(run.model, job.optimiser.clip)
@@ -174,7 +178,7 @@ def train(run: Run) -> bool:
             break
     run.profiler.stop()
     with clock("save"):
-        run.saver.finish()
+        run.saver.close()
     return run.step == job.steps
 
 

@@ -6,7 +6,8 @@ JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every 
 the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data`
 makes one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask`
 sends that process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step;
-`own_node` has each process on a node of its own. Each process writes its statuses to a file of its own.
+`copy_seconds` makes the copy for a background save take so much longer; `own_node` has each process on a node of
+its own. Each process writes its statuses to a file of its own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint.staging import DefaultStager
 
 from trainer import building, config, exits, loop, ranks, summary
 from trainer import model as models
@@ -48,10 +50,16 @@ def injected(
     slow: float = 0.0,
     ask: int = 0,
     forget: int | None = None,
+    copy_seconds: float = 0.0,
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
+    copy = DefaultStager._stage
     mine = here.rank == here.world - 1
+
+    def copied(*arguments: Any, **keywords: Any) -> Any:
+        time.sleep(copy_seconds)
+        return copy(*arguments, **keywords)
 
     def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
         loss = forward(state, micro, over)
@@ -82,6 +90,8 @@ def injected(
     loop.forward, opening.folders = poisoned, then_full
     if broken_data and mine:
         opening.opened = broken
+    if copy_seconds:
+        DefaultStager._stage = copied  # type: ignore[method-assign]
     if slow and mine:
         building.build = dragged
     if forget is not None and here.leader:
@@ -95,6 +105,7 @@ def injected(
     finally:
         loop.forward, opening.opened, opening.folders = forward, opened, folders
         building.build = build
+        DefaultStager._stage = copy  # type: ignore[method-assign]
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 

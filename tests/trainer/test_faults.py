@@ -20,6 +20,7 @@ BACKGROUND = {"checkpoint": {"every": 4, "keep": 9, "asynchronous": True}}
 CASES: dict[str, dict[str, Any]] = {
     "plain": SAVING,
     "background": BACKGROUND,
+    "background-slow-copy": {**BACKGROUND, "faults": {"copy_seconds": 0.3}},
     "full-disk": {**SAVING, "faults": {"file_bytes": 100_000}},
     "disk-free-again": {**SAVING, "output": "full-disk"},
     "full-disk-in-background": {**BACKGROUND, "faults": {"file_bytes": 100_000}},
@@ -64,8 +65,9 @@ def outcomes(group: Group, small_disks: dict[str, dict[str, Any]]) -> dict[str, 
     return group(2, {**CASES, **small_disks})
 
 
-def test_background_saves_change_nothing_of_the_result(outcomes: dict[str, Outcome]) -> None:
-    plain, background = outcomes["plain"], outcomes["background"]
+@pytest.mark.parametrize("name", ["background", "background-slow-copy"])
+def test_background_saves_change_nothing_of_the_result(name: str, outcomes: dict[str, Outcome]) -> None:
+    plain, background = outcomes["plain"], outcomes[name]
     assert background.status == exits.FINISHED
     assert background.losses == plain.losses
     assert Store(background.output / "checkpoints").steps() == [12, 8, 4]

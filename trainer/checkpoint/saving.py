@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import wait
 
 from trainer import exits
 from trainer.checkpoint.sharded import Checkpoints, Writing
@@ -59,6 +60,12 @@ class Saver:
         if not background:
             self.finish()
 
+    def staged(self) -> None:
+        """Wait until the state may change: a save in the background first copies it. If the copy fails, so does the
+        save, and `finish` says so."""
+        if self._writing is not None and self._writing.staged is not None:
+            wait([self._writing.staged])
+
     def finish(self) -> None:
         """Wait for what is being written, and commit it. Raises as `save` does."""
         if self._writing is None:
@@ -75,6 +82,11 @@ class Saver:
             self._report.saved(step, **took)
         finally:
             self._writing = None
+
+    def close(self) -> None:
+        """Bring everything to its end. Raises as `save` does."""
+        self.finish()
+        self._checkpoints.pruned()
 
     def _fail(self, step: int, failure: exits.Failure) -> None:
         self._failed = True

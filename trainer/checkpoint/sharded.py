@@ -40,6 +40,8 @@ class Writing:
     began: float
     files: Future[dict[str, File]]
     """What this process brought there, once it has."""
+    staged: Future[Any] | None = None
+    """Done once the state may change again; None if it may already."""
 
     @property
     def step(self) -> int:
@@ -51,12 +53,14 @@ class Torn(Damaged):
 
 
 def _stager() -> DefaultStager:
-    """Copies a state into host memory for a save in the background. The memory is kept for the next save: it is not
-    asked for and cleared again each time, and a GPU copies fastest into memory that is pinned once."""
+    """Copies a state into host memory for a save in the background, in a thread (and on a GPU in a stream) of its own,
+    beside the passes of the next step: nothing of the state changes before its update. The memory is kept for the
+    next save: it is not asked for and cleared again each time, and a GPU copies fastest into memory that is pinned
+    once."""
     gpu = torch.cuda.is_available()
     return DefaultStager(
         StagingOptions(
-            use_pinned_memory=gpu, use_shared_memory=False, use_async_staging=False, use_non_blocking_copy=gpu
+            use_pinned_memory=gpu, use_shared_memory=False, use_async_staging=True, use_non_blocking_copy=gpu
         )
     )
 
@@ -72,16 +76,18 @@ class Checkpoints:
     optimiser: torch.optim.Optimizer
     say: Callable[[str], None]
     """Tells a person something; only the leader's words are shown."""
-    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "checksums"))
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "checkpoints"))
+    _pruning: list[Future[None]] = field(default_factory=list)
     _stager: DefaultStager = field(default_factory=_stager)
 
     def write(self, step: int, *, background: bool) -> Writing:
         """Begin to write the state as it is after `step`.
 
-        In the background, the state is copied before this returns, and written by a thread while training goes on.
-        Raises exits.Failure on all processes if it failed on any.
+        In the background, a thread copies the state and writes the copy while training goes on; `Writing.staged` says
+        from when on the state may change. Raises exits.Failure on all processes if it failed on any.
         """
         began = time.monotonic()
+        self.pruned()
         self.storage.traffic()  # what was before is not this one's
         token = str(self._agree(lambda: f"{time.time_ns():x}"))
         with self.ranks.control.phase(f"saving step {step}", self.job.limits.save_seconds):
@@ -94,17 +100,20 @@ class Checkpoints:
                 "process_group": self.ranks.saving,
             }
             if background:
-                written: Any = dcp.async_save(**arguments, async_stager=self._stager)
+                if torch.cuda.is_available():  # the copies' stream doesn't wait for the update by itself
+                    torch.cuda.current_stream().synchronize()
+                saving: Any = dcp.async_save(**arguments, async_stager=self._stager)
+                written = saving.upload_completion
                 files = self._thread.submit(lambda: (written.result(), self.storage.finish(attempt))[1])
-            else:
-                dcp.save(**arguments)
-                files = Future()
-                files.set_result(self.storage.finish(attempt))
-        return Writing(attempt, began, files)
+                return Writing(attempt, began, files, saving.staging_completion)
+            dcp.save(**arguments)
+            files = Future()
+            files.set_result(self.storage.finish(attempt))
+            return Writing(attempt, began, files)
 
     def commit(self, writing: Writing) -> dict[str, float]:
         """Wait for the end of the writing and make it a checkpoint; returns what it took: `seconds` altogether, and,
-        to the leader, requests, retries and bytes of all where it went over a network.
+        to the leader, requests, retries and bytes of all where it went over a network (without what retention costs).
 
         Raises exits.Failure on all processes if it failed on any; then nothing is left of it.
         """
@@ -121,13 +130,19 @@ class Checkpoints:
                 self.storage.commit(
                     writing.attempt, Commit(writing.step, job, self.ranks.world, installed(), files)
                 )
-                self._prune()
                 for traffic in [self.storage.traffic(), *(traffic for _, traffic in everyone)]:
                     took.update(traffic)
+                self._pruning.append(self._thread.submit(self._prune))
         return {"seconds": time.monotonic() - writing.began, **took}
 
+    def pruned(self) -> None:
+        """Wait until old checkpoints are removed: a thread of the leader's does it, so that nobody waits for a slow
+        storage. Nothing may be written before."""
+        while self._pruning:
+            self._pruning.pop().result()
+
     def _prune(self) -> None:
-        """By the leader. A new checkpoint is not worth less because an old one could not be removed."""
+        """A new checkpoint is not worth less because an old one could not be removed."""
         try:
             self.storage.prune(self.job.checkpoint.keep, self.job.checkpoint.keep_every)
         except (OSError, exits.Failure) as error:
@@ -135,6 +150,7 @@ class Checkpoints:
 
     def load_newest(self) -> int:
         """Fill model and optimiser from the newest checkpoint that is whole; returns its step, 0 if there is none."""
+        self.pruned()
         self.storage.sweep()
         torn = False
         for saved in self._agree(self.storage.saved):
