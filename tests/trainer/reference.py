@@ -1,6 +1,6 @@
 """The same training without anything of ours but the data and the initial weights.
 
-A plain `transformers` Llama in one process, its own loss, the whole batch at once, PyTorch's unfused AdamW:
+A plain `transformers` model in one process, its own loss, the whole batch at once, PyTorch's unfused AdamW:
 what every strategy, precision and number of processes has to reproduce.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers.models.llama.modeling_llama import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from trainer import model as models
 from trainer.config import Job
@@ -27,11 +27,11 @@ class Curve:
 
 
 def train(job: Job, data: Path, start: nn.Module | None = None) -> Curve:
-    """From `start`, or from a Llama with the weights that the trainer draws."""
+    """From `start`, or from the job's model with the weights that the trainer draws."""
     torch.set_num_threads(1)
     model = start
     if model is None:
-        model = LlamaForCausalLM(models.shape(job.model)).float()
+        model = AutoModelForCausalLM.from_config(models.shape(job.model), dtype=torch.float32)
         models.initialise(model, job.model.initial_deviation, job.seed)
     stream = shards.Stream(data, shards.read_index(data), shards.TRAIN)
     reader = batches.Batches(stream, job.model.sequence, rank=0, world=1, micro=job.batch.sequences)

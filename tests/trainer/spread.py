@@ -21,6 +21,11 @@ def split(**changes: Any) -> dict[str, Any]:
     return merged(TENSOR, changes)
 
 
+UNEVEN = {"feed_forward": 66, "vocabulary": 386}
+"""What a tensor group of two halves, and its two shards don't: 33 and 193 rows."""
+MISTRAL = {"family": "mistral", "sliding_window": 16}
+QWEN2 = {"family": "qwen2"}
+"""With biases, which are split along the columns of their matrices."""
 FLOAT8: dict[str, Any] = {"precision": {"compute": "bfloat16", "float8": "rowwise"}}
 
 CASES: dict[str, dict[str, Any]] = {
@@ -32,6 +37,9 @@ CASES: dict[str, dict[str, Any]] = {
         parallel={"strategy": "SHARD_GRAD_OP"}, recompute={"mode": "selective"}, batch={"micro": 1}
     ),
     "tensor-alone": {"parallel": {"tensor": 4}, "model": {"kv_heads": 4}},
+    "tensor-uneven": split(model=UNEVEN),
+    "tensor-mistral": split(model=MISTRAL),
+    "tensor-qwen2": split(model=QWEN2),
     "tensor-bfloat16": split(precision={"compute": "bfloat16"}),
     "float8-rowwise": FLOAT8,
     "float8-tensorwise": merged(
@@ -54,6 +62,9 @@ REFERENCES: dict[str, dict[str, Any]] = {
     "tensor": {},
     "tensor-answers": {},
     "tensor-alone": {"model": {"kv_heads": 4}},
+    "tensor-uneven": {"model": UNEVEN},
+    "tensor-mistral": {"model": MISTRAL},
+    "tensor-qwen2": {"model": QWEN2},
     "then-plain": CONSTANT,
 }
 """Plain trainings to compare with: on the data of these cases, changed like this."""

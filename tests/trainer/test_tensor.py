@@ -9,7 +9,8 @@ import pytest
 
 from tests.trainer import jobs, spread
 from tests.trainer.conftest import Outcome
-from trainer import config, exits, mesh
+from trainer import config, exits
+from trainer.checkpoint.store import Store
 
 BFLOAT16_LOSS_BOUND = 0.01
 EXACT = [
@@ -63,6 +64,28 @@ def test_published_weights_go_straight_into_their_parts(
         assert float((ours[key] - value.float()).abs().max()) < 1e-20, key
 
 
+@pytest.mark.processes
+def test_what_was_split_is_exported_whole(spread_outcomes: dict[str, Outcome], tmp_path: Path) -> None:
+    """`transformers`, which reads the export, against PyTorch's converter, which reads the checkpoint."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from trainer import model as models
+    from trainer import weights
+
+    outcome = spread_outcomes["tensor-qwen2"]
+    store = Store(outcome.output / "checkpoints")
+    (saved,) = (saved for saved in store.saved() if saved.step == 12)
+    shape = models.shape(jobs.job(outcome.output, model=spread.QWEN2).model)
+    reader = store.reader(saved, store.read_commit(saved))
+    weights.export(reader, shape, tmp_path, torch.float32, file_bytes=60_000)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    ours = outcome.weights(12)
+    assert set(ours) == set(theirs)
+    assert any(name.endswith("q_proj.bias") and bool(value.any()) for name, value in ours.items())
+    assert all(bool((theirs[name] == value).all()) for name, value in ours.items())
+
+
 def test_what_cannot_be_split_is_refused_at_once(tmp_path: Path) -> None:
     path = jobs.write(
         tmp_path / "job.yaml",
@@ -79,39 +102,3 @@ def test_what_cannot_be_split_is_refused_at_once(tmp_path: Path) -> None:
     ):
         assert expected in str(caught.value)
     assert "model.heads" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "world", "node", "expected"),
-    [
-        ({}, 16, 8, (1, 16)),
-        ({"tensor": 8}, 128, 8, (1, 16)),
-        ({"strategy": "NO_SHARD"}, 16, 8, (16, 1)),
-        ({"strategy": "NO_SHARD", "tensor": 4}, 16, 8, (4, 1)),
-        ({"strategy": "HYBRID_SHARD"}, 32, 8, (4, 8)),
-        ({"strategy": "HYBRID_SHARD", "tensor": 4}, 32, 8, (4, 2)),
-        ({"strategy": "HYBRID_SHARD", "shard_size": 16, "tensor": 8}, 32, 8, (2, 2)),
-    ],
-)
-def test_copies_and_shards(
-    settings: dict[str, Any], world: int, node: int, expected: tuple[int, int]
-) -> None:
-    assert mesh.sizes(config.Parallel(**settings), world, node) == expected
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tensor": 3}, "parallel.tensor 3 does not divide the 8 processes of a node"),
-        ({"tensor": 16}, "parallel.tensor 16 does not divide the 8 processes of a node"),
-        (
-            {"tensor": 8, "context": 3},
-            "parallel.tensor 8 x parallel.context 3 does not divide the 32 processes",
-        ),
-        ({"strategy": "HYBRID_SHARD", "shard_size": 12}, "parallel.shard_size 12 does not divide the 32"),
-    ],
-)
-def test_groups_that_do_not_come_out_even_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(exits.Failure, match=message) as caught:
-        mesh.sizes(config.Parallel(**settings), 32, 8)
-    assert caught.value.status == exits.CONFIG
