@@ -9,6 +9,7 @@ import pytest
 
 from tests.trainer.conftest import Group, Outcome
 from tests.trainer.s3 import S3
+from tests.trainer.spread import CONSTANT
 from trainer.data import prepare, sources
 
 pytestmark = pytest.mark.processes
@@ -38,6 +39,9 @@ def outcomes(
         "local": job(str(folder), verify=True),
         "s3": job(remote, cache=str(folder / "blocks")),
         "copy": job(remote, cache=str(folder / "copies"), download=True),
+        "stopped": {**job(remote, cache=str(folder / "blocks")), **CONSTANT, "steps": 6},
+        "resumed": {**job(remote, cache=str(folder / "others")), **CONSTANT, "output": "stopped"},
+        "unbroken": {**job(str(folder)), **CONSTANT},
     }
     one = {"one": job(remote, cache=str(folder / "one"))}
     return group(2, two, s3_server.environment) | group(1, one, s3_server.environment)
@@ -52,3 +56,12 @@ def test_wherever_data_lies_the_numbers_are_the_same(name: str, outcomes: dict[s
     else:
         assert other.losses == local.losses
         assert other.history.held_out == local.history.held_out
+
+
+def test_a_mixture_on_s3_goes_on_where_it_was_left(outcomes: dict[str, Outcome]) -> None:
+    """With nothing of what the start before had fetched."""
+    resumed, unbroken = outcomes["resumed"], outcomes["unbroken"]
+    assert (resumed.status, unbroken.status) == (0, 0), resumed.message + unbroken.message
+    assert [start["step"] for start in resumed.history.starts] == [0, 6]
+    assert resumed.losses == unbroken.losses
+    assert resumed.history.held_out[12] == unbroken.history.held_out[12]
