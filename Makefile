@@ -37,7 +37,7 @@ check: packages ## lint, types and the fast tests (under two minutes)
 test: venv ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
 	@$(VENV) -m lab tools
 	@$(MAKE) --no-print-directory check
-	@$(VENV) -m pytest -m "lab or processes" --durations=25
+	@$(VENV) -m tests.side_by_side --durations=25
 
 bench: ## the trainer against its peers on this machine (under 20 minutes; docs/benchmarks.md)
 	@$(PYTHON) -m lab.bootstrap --bench
