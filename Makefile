@@ -39,6 +39,6 @@ test: venv ## everything: the fast tests, the trainer's processes, and the whole
 	@$(MAKE) --no-print-directory check
 	@$(VENV) -m tests.side_by_side --durations=25
 
-bench: ## the trainer against its peers on this machine (under 20 minutes; docs/benchmarks.md)
+bench: ## the trainer against its peers on this machine (half an hour; docs/benchmarks.md)
 	@$(PYTHON) -m lab.bootstrap --bench
 	@$(VENV) -m bench --json out/bench.json
