@@ -125,7 +125,10 @@ def main(listing: Path) -> None:
             except exits.Failure as failure:
                 statuses[file.stem] = [failure.status, str(failure)]
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))
-    ranks.leave()
+    # As the trainer itself ends: threads of process groups may abort a process that takes itself apart.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
