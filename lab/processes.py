@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,23 @@ def stat(pid: int) -> list[str]:
     Raises OSError.
     """
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def having(variable: str, value: str) -> list[int]:
+    """Process ids of all on this machine that were started with this in their environment."""
+    mark, found = f"{variable}={value}".encode(), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL to those that are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def start_time(pid: int) -> int | None:

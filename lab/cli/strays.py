@@ -6,8 +6,6 @@ Our own plugins end with their engine (lab/providers). Pulumi's dynamic provider
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 from pathlib import Path
 
 from lab import processes
@@ -26,13 +24,11 @@ def strays(lab: Lab) -> list[int]:
     A plugin has the lab's own PULUMI_HOME, and so has the engine that started it: a plugin whose parent hasn't is an
     orphan, and so are the plugin processes below it. A shell with `make env`'s variables is no plugin.
     """
-    home = f"PULUMI_HOME={environment(lab)['PULUMI_HOME']}".encode()
     members: dict[int, tuple[int, list[str]]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
+    for pid in processes.having("PULUMI_HOME", environment(lab)["PULUMI_HOME"]):
         with contextlib.suppress(OSError):
-            if home in (folder / "environ").read_bytes().split(b"\0"):
-                pid = int(folder.name)
-                members[pid] = int(processes.stat(pid)[1]), (folder / "cmdline").read_text().split("\0")
+            command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            members[pid] = int(processes.stat(pid)[1]), command
     plugins = {pid for pid, (_, command) in members.items() if _is_plugin(command)}
     found = {pid for pid in plugins if members[pid][0] not in members}
     while more := {pid for pid in plugins - found if members[pid][0] in found}:
@@ -48,7 +44,5 @@ def _is_plugin(command: list[str]) -> bool:
 def end(lab: Lab) -> list[int]:
     """Kill them; they hold nothing that needs an orderly end. Returns their process ids."""
     gone = strays(lab)
-    for pid in gone:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    processes.kill(gone)
     return gone

@@ -7,9 +7,7 @@ folder, and its clusters' files.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -57,25 +55,13 @@ def _recorded(lab: Lab) -> list[processes.Process]:
 
 def _unrecorded(lab: Lab) -> list[int]:
     """Processes of nodes whose record was not written yet, or whose recorded parent died first."""
-    mark = f"{OWNER}={lab.state}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if mark in environment and processes.start_time(int(folder.name)) is not None:
-            found.append(int(folder.name))
+    found = [pid for pid in processes.having(OWNER, str(lab.state)) if processes.start_time(pid) is not None]
     known = {p.pid for p in _recorded(lab) if p.alive()}
     return [pid for pid in found if pid not in known]
 
 
 def _kill(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    processes.kill(pids)
     deadline = time.monotonic() + WAIT_SECONDS
     while any(processes.start_time(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.trainer import jobs, spread
 from tests.trainer.conftest import Outcome
+from tests.trainer.test_weights import exported
 from trainer import config, exits
-from trainer.checkpoint.store import Store
 
 BFLOAT16_LOSS_BOUND = 0.01
 EXACT = [
@@ -67,19 +67,8 @@ def test_published_weights_go_straight_into_their_parts(
 @pytest.mark.processes
 def test_what_was_split_is_exported_whole(spread_outcomes: dict[str, Outcome], tmp_path: Path) -> None:
     """`transformers`, which reads the export, against PyTorch's converter, which reads the checkpoint."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from trainer import model as models
-    from trainer import weights
-
     outcome = spread_outcomes["tensor-qwen2"]
-    store = Store(outcome.output / "checkpoints")
-    (saved,) = (saved for saved in store.saved() if saved.step == 12)
-    shape = models.shape(jobs.job(outcome.output, model=spread.QWEN2).model)
-    reader = store.reader(saved, store.read_commit(saved))
-    weights.export(reader, shape, tmp_path, torch.float32, file_bytes=60_000)
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    theirs = exported(outcome, spread.QWEN2, tmp_path, "float32").state_dict()
     ours = outcome.weights(12)
     assert set(ours) == set(theirs)
     assert any(name.endswith("q_proj.bias") and bool(value.any()) for name, value in ours.items())

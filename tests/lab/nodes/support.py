@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lab.nodes.api import NodeSpec, Taint
 from lab.nodes.client import Client
@@ -17,7 +17,6 @@ from lab.settings import Lab
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
 P5 = {GPU: 8, EFA: 32}
 GPU_TAINT = Taint(GPU, "true", "NoSchedule")
-Answer = TypeVar("Answer")
 
 
 def spec(number: int, *, real: bool = False, **changes: Any) -> NodeSpec:
