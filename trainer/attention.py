@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from trainer import products
 from trainer.context import Exchange
 
 NAME = "causal"
@@ -47,7 +48,9 @@ def causal(
     mask = None
     if sliding_window is not None and sliding_window < tokens:
         mask = window(tokens, sliding_window, query.device)
-    result: torch.Tensor = sdpa_attention_forward(module, query, key, value, mask, **settings)[0]
+    narrow, wide = query.dtype, products.arithmetic(query)
+    query, key, value = query.to(wide), key.to(wide), value.to(wide)
+    result: torch.Tensor = sdpa_attention_forward(module, query, key, value, mask, **settings)[0].to(narrow)
     return (result if group is None else Exchange.apply(result, 1, 2, group)), None
 
 

@@ -12,6 +12,7 @@ from trainer import (
     flops,
     loss,
     mesh,
+    products,
     ranks,
     recompute,
     shapes,
@@ -24,27 +25,34 @@ from trainer.config import Job
 
 
 def build(job: Job, here: ranks.Ranks, layout: mesh.Layout) -> tuple[nn.Module, float, int]:
-    """The sharded model with its weights, its FLOPs per token and its number of parameters.
-
-    The order matters: loss, float8, tensor parallelism, recomputation, compilation, sharding, each around the one
-    before; memory comes last.
-    """
-    config, shape = models.shape(job.model), shapes.of(job.model)
-    model = models.build(config)
-    per_token = flops.of_shape(shape, job.model.sequence)
-    tensor.check(job.parallel, shape, job.model.sequence)
-    attention.apply(model, layout.context_group)
-    loss.apply(model, layout.context_rank)
-    float8.apply(model, job.precision, here.device, layout.tensor)
-    if layout.tensors is not None:
-        tensor.apply(model, layout.tensors)
-    recompute.apply(model, job.recompute)
-    if job.compile:
-        compiling.apply(model)
-    sharding.apply(model, job.parallel, job.precision, layout.shards)
+    """The sharded model with its weights, its FLOPs per token and its number of parameters."""
+    model = shape(job, here.device, layout)
     models.materialise(model, torch.device("cpu") if job.parallel.cpu_offload else here.device)
     if job.model.huggingface is not None:
         weights.load(model, job.model.huggingface, here.saving)
     else:
-        models.initialise(model, config.initializer_range, job.seed)
-    return model, per_token, shape.parameters
+        models.initialise(model, job.model.initial_deviation, job.seed)
+    sizes = shapes.of(job.model)
+    return model, flops.of_shape(sizes, job.model.sequence), sizes.parameters
+
+
+def shape(job: Job, device: torch.device, layout: mesh.Layout) -> nn.Module:
+    """The sharded model without memory. Raises exits.Failure with status CONFIG where it can't be split as asked.
+
+    The order matters: loss, float8, tensor parallelism, recomputation, compilation, sharding, each around the one
+    before; memory comes last.
+    """
+    model = models.build(models.shape(job.model))
+    tensor.check(job.parallel, shapes.of(job.model), job.model.sequence)
+    attention.apply(model, layout.context_group)
+    loss.apply(model, layout.context_rank)
+    float8.apply(model, job.precision, device, layout.tensor)
+    if layout.tensors is not None:
+        tensor.apply(model, layout.tensors)
+    else:
+        products.apply(model, device)
+    recompute.apply(model, job.recompute)
+    if job.compile:
+        compiling.apply(model)
+    sharding.apply(model, job.parallel, job.precision, layout.shards)
+    return model

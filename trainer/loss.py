@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
+from trainer import products
 from trainer.data.batches import IGNORED
 
 NUMBERS = {"cuda": 1 << 27, "cpu": 1 << 22}
@@ -93,6 +94,8 @@ class _Fused(torch.autograd.Function):
         differentiate: bool,
     ) -> torch.Tensor:
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        narrow, wide = hidden.dtype, products.arithmetic(hidden)
+        hidden, weight = hidden.to(wide), weight.to(wide)
         hidden_grad = torch.empty_like(hidden) if differentiate else None
         weight_grad = torch.zeros_like(weight) if differentiate else None
         rows = max(1, NUMBERS[hidden.device.type] // len(weight))
@@ -107,7 +110,8 @@ class _Fused(torch.autograd.Function):
                 weight_grad.addmm_(gradient.T, part)
                 del gradient
             del logits  # before the next ones are made
-        ctx.gradients = hidden_grad, weight_grad
+        if hidden_grad is not None and weight_grad is not None:
+            ctx.gradients = hidden_grad.to(narrow), weight_grad.to(narrow)
         return total
 
     @staticmethod
