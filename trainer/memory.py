@@ -120,19 +120,25 @@ def kept(shape: Shape, width: int, mode: str, tensor: int = 1) -> float:
     return (norms + width * (queries + 2 * keys + 4 * inner) + attention) / tensor + 2 * width * hidden
 
 
+def held(job: Job) -> int:
+    """Tokens that one process has of a micro batch. (Attention has all of them, of so many heads fewer.)"""
+    return job.batch.micro * job.model.sequence // job.parallel.context
+
+
 def masks(job: Job, shape: Shape, width: int) -> int:
     """Bytes of one sliding layer: a mask as attention wants it, and keys and values for every head. None where the
     sequence is not longer than the window."""
     sequence = job.model.sequence
     if not shape.window or shape.window >= sequence:
         return 0
-    repeated = 2 * job.batch.micro * sequence * (shape.query_width - shape.kv_width) // job.parallel.tensor
+    split = job.parallel.tensor * job.parallel.context
+    repeated = 2 * job.batch.micro * sequence * (shape.query_width - shape.kv_width) // split
     return width * (sequence * sequence + repeated)
 
 
 def activations(job: Job, shape: Shape) -> tuple[int, int]:
     """Bytes kept by all blocks for one micro batch, and more of one block while it works in the backward pass."""
-    width, tokens = WIDTHS[job.precision.compute], job.batch.micro * job.model.sequence
+    width, tokens = WIDTHS[job.precision.compute], held(job)
     mode, every, tensor = job.recompute.mode, job.recompute.every, job.parallel.tensor
     treated = -(-shape.layers // every) if mode != "none" else 0
     plain, less = kept(shape, width, "none", tensor), kept(shape, width, mode, tensor)
@@ -154,8 +160,8 @@ def expect(job: Job, shape: Shape, world: int, node_size: int, device: str = "cu
     compute, reduce = WIDTHS[job.precision.compute], WIDTHS[job.precision.reduce]
     together = {"NO_SHARD": tensor, "HYBRID_SHARD": parallel.shard_size or min(node_size, world)}
     sharers = together.get(parallel.strategy, world)
-    tokens = job.batch.micro * job.model.sequence
-    passes = -(-job.batch.sequences * tensor // (world * job.batch.micro))
+    tokens = held(job)
+    passes = -(-job.batch.sequences * tensor * parallel.context // (world * job.batch.micro))
     # What one tensor group splits; norms, which it doesn't, are too small to show.
     whole, block = shape.parameters // tensor, shape.block // tensor
     embedding = shape.embedding // tensor
