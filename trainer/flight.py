@@ -43,14 +43,29 @@ def switch_on(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def collective() -> str:
-    """The operation between CPUs that this process is in, or was in last: `gloo:all_reduce`; "" where unknown."""
-    with suppress(Exception):  # an internal interface: its absence must not hide the error that it explains
-        record: dict[str, Any] = json.loads(c10d._dump_fr_trace_json(True, False))
-        entries = sorted(record["entries"], key=lambda entry: int(entry["time_created_ns"]))
-        open_ones = [entry for entry in entries if not entry["retired"]]
-        return str((open_ones or entries)[-1]["profiling_name"])
+def waiting() -> str:
+    """The operation that this process waits in: `gloo:all_reduce`; "" where it waits in none that is known.
+
+    On a GPU it is the first of those that were queued and are not done, which all others wait for.
+    """
+    for dump, place in (("_dump_nccl_trace_json", 0), ("_dump_fr_trace_json", -1)):
+        if entries := [entry for entry in _entries(dump) if not entry["retired"]]:
+            return str(entries[place]["profiling_name"])
     return ""
+
+
+def collective() -> str:
+    """The operation that this process waits in, or else was in last between CPUs; "" where unknown."""
+    entries = _entries("_dump_fr_trace_json")
+    return waiting() or (str(entries[-1]["profiling_name"]) if entries else "")
+
+
+def _entries(dump: str) -> list[dict[str, Any]]:
+    """Of one recorder, oldest first."""
+    with suppress(Exception):  # an internal interface: its absence must not hide the error that it explains
+        record: dict[str, Any] = json.loads(getattr(c10d, dump)(True, False))
+        return sorted(record.get("entries", []), key=lambda entry: int(entry["time_created_ns"]))
+    return []
 
 
 def write(folder: Path, rank: int) -> None:

@@ -40,6 +40,12 @@ class Layout:
         return self.mesh[names]
 
     @property
+    def groups(self) -> list[dist.ProcessGroup]:
+        """All groups that this process exchanges anything with."""
+        groups = [self.mesh.get_group(dimension) for dimension in range(self.mesh.ndim)]
+        return groups if self.context_group is None else [*groups, self.context_group]
+
+    @property
     def tensors(self) -> DeviceMesh | None:
         """The tensor group, if weights are split."""
         return self.mesh["tensor"] if self.tensor > 1 else None

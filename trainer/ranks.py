@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -108,11 +108,16 @@ def _gloo(seconds: float) -> dist.ProcessGroup:
 set_timeout = getattr(dist, "set_timeout", None) or dist.distributed_c10d._set_pg_timeout
 
 
-def shorten(here: Ranks, seconds: float) -> None:
-    """Lower the time limit of collectives, once the slow first step is behind."""
-    limit = timedelta(seconds=seconds)
-    for group in (None, here.counts):
-        set_timeout(limit, group)
+def limit(groups: Iterable[dist.ProcessGroup | None], seconds: float) -> None:
+    """Set the time limit of these groups' collectives (None: the group of all). A group of some processes doesn't
+    take over that of all: PyTorch gives it half an hour."""
+    for group in groups:
+        set_timeout(timedelta(seconds=seconds), group)
+
+
+def shorten(here: Ranks, groups: Iterable[dist.ProcessGroup], seconds: float) -> None:
+    """Lower the time limit of collectives, once the slow first step is behind; `groups` are the mesh's."""
+    limit((None, here.counts, *groups), seconds)
 
 
 def leave() -> None:

@@ -66,6 +66,7 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
         layout = mesh.layout(
             job.parallel, here.device.type, rank=here.rank, world=here.world, local_world=here.local_world
         )
+        ranks.limit(layout.groups, limit)
         data = opening.opened(job, here, layout, folders)
         model, per_token, parameters = building.build(job, here, layout)
         opening.check(job, folders, data, model.config.vocab_size)

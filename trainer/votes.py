@@ -24,8 +24,6 @@ ROLL_CALL_SECONDS = 5.0
 """How long to wait for the others to say that they are alive, after something broke off."""
 PATIENCE = 0.6
 """Share of the time limit of a collective after which a process that does not get on says so."""
-SPEAKERS = 2
-"""Processes that say so: the first one, and another in case it is the first that hangs."""
 
 
 class Lost(exits.Failure):
@@ -46,8 +44,10 @@ class Control:
         # The first process watches all others, these watch the first.
         self._watched = others if rank == 0 else [0]
         self._signs = Signs(self._store)
-        self.pulse = Pulse(beats, rank, others if rank < SPEAKERS else [], PATIENCE * silence)
-        if rank < SPEAKERS:
+        # Two say where everybody is: the first, and the last, on another node, in case it is the first that hangs.
+        speaks = rank in (0, world - 1)
+        self.pulse = Pulse(beats, rank, others if speaks else [], PATIENCE * silence)
+        if speaks:
             self.pulse.stuck = self._stuck
 
     @contextmanager
@@ -159,8 +159,10 @@ class Control:
         ]
         if not apart and not place.startswith("step"):
             return  # a phase may take its time
+        waits = f", waiting in {operation}" if (operation := flight.waiting()) else ""
         print(
-            f"{self.name(self._rank)} has been in {place} for {seconds:.0f} s; {'; '.join(apart) or 'as all others'}",
+            f"{self.name(self._rank)} has been in {place} for {seconds:.0f} s{waits}; "
+            f"{'; '.join(apart) or 'as all others'}",
             file=sys.stderr,
             flush=True,
         )

@@ -30,6 +30,8 @@ from typing import Any
 from tests.ports import free_port
 
 GRACE = 2.0
+PATIENCE = 300.0
+"""Seconds of a start, after which whoever is left is stuck."""
 ROLL_CALL_SECONDS = 0.5
 OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 """On files, by the names of Python's audit events."""
@@ -152,7 +154,8 @@ def be_agent(order: dict[str, Any]) -> dict[str, Any]:
     statuses: list[int | None] = [None] * len(ranks)
     stuck: list[int] = []
     grace = float(order.get("grace", GRACE))
-    deadline: float | None = None
+    deadline = time.monotonic() + PATIENCE
+    failing = False
     wanted = order.get("faults", {})
     hangs = wanted["rank"] if wanted.get("what") == "stop" else None
     while None in statuses:
@@ -162,12 +165,12 @@ def be_agent(order: dict[str, Any]) -> dict[str, Any]:
                 ended, status = os.waitpid(process, os.WNOHANG)
                 if ended:
                     statuses[rank] = os.waitstatus_to_exitcode(status)
-                    if statuses[rank] and deadline is None:
-                        deadline = time.monotonic() + grace
+                    if statuses[rank] and not failing:
+                        failing, deadline = True, time.monotonic() + grace
         if hangs is not None and None not in statuses[:hangs] + statuses[hangs + 1 :]:
             os.kill(ranks[hangs], signal.SIGKILL)
             hangs = None
-        if deadline is not None and time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             stuck = [rank for rank, status in enumerate(statuses) if status is None]
             for rank in stuck:
                 os.kill(ranks[rank], signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -34,6 +35,26 @@ def test_it_is_on_and_writes_to_the_output_folder(
     assert os.environ[file] == str(tmp_path / "flight" / "nccl-rank-")
     assert os.environ["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
     assert os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "3"
+
+
+def test_the_first_operation_that_is_not_done_is_the_one_that_all_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As NCCL's recorder words it: later ones are queued behind it."""
+    names = ["nccl:all_gather", "nccl:reduce_scatter", "nccl:all_reduce"]
+    entries = [
+        {"profiling_name": name, "time_created_ns": str(number), "retired": number == 0}
+        for number, name in enumerate(names)
+    ]
+    record = json.dumps({"entries": entries[::-1]}).encode()
+    monkeypatch.setattr(flight.c10d, "_dump_nccl_trace_json", lambda *_: record, raising=False)
+    assert flight.waiting() == flight.collective() == "nccl:reduce_scatter"
+
+    monkeypatch.setattr(
+        flight.c10d, "_dump_nccl_trace_json", lambda *_: b'{"version": "2.10"}', raising=False
+    )
+    monkeypatch.setattr(flight.c10d, "_dump_fr_trace_json", lambda *_: record, raising=False)
+    assert flight.waiting() == "nccl:all_reduce"
 
 
 def test_what_a_person_set_is_left_alone(tmp_path: Path) -> None:

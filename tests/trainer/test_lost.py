@@ -84,6 +84,25 @@ def test_a_process_that_hangs_is_named(where: str, rank: int, good: Campaign) ->
     ), log
 
 
+@pytest.mark.parametrize(
+    "parallel", [{"strategy": "HYBRID_SHARD", "shard_size": 2}, {"tensor": 2}], ids=["hybrid", "tensor"]
+)
+def test_groups_of_some_processes_have_the_same_time_limit(parallel: dict[str, Any], good: Campaign) -> None:
+    """PyTorch gives each half an hour of its own."""
+    campaign = Campaign(
+        good.forge,
+        good.forge.folder / f"stop-{len(parallel)}",
+        JOB | {"parallel": parallel},
+        good.output / "data",
+    )
+    answer = campaign.start(4, grace=6 * LIMIT, where="forward", what="stop", rank=3)
+    assert not answer["stuck"], campaign.log()
+    assert answer["statuses"][:3] == [exits.RETRY] * 3
+    assert "rank 3 on host " in campaign.log()
+    assert f"{NAMES['forward']} for " in campaign.log()
+    assert " s, waiting in gloo:" in campaign.log()
+
+
 def test_the_flight_recorder_knows_the_last_collective(good: Campaign) -> None:
     """Written by PyTorch, read with its own format: a pickle with an entry for each operation."""
     answer, log = struck(good, "evaluate", "kill", 1)
