@@ -11,10 +11,16 @@ CONFIG = 2
 """The job file is wrong, or contradicts the run that the output folder already holds."""
 DIVERGED = 3
 """The loss or the gradients were not finite, and the policy says stop."""
+DAMAGED = 5
+"""No checkpoint of the run is whole: a person has to say whether it shall begin anew. (4 is the health check's.)"""
 RETRY = 138
 """Something failed that another start, from the last checkpoint, may get past: a lost peer, a timeout, a full disk."""
 TERMINATED = 143
 """A signal asked for the end; a checkpoint was saved (128 + SIGTERM)."""
+
+
+PERMANENT = (CONFIG, DIVERGED, DAMAGED)
+"""Of these, another try ends the same."""
 
 
 class Failure(Exception):

@@ -62,11 +62,24 @@ COMPANIONS = (
 
 
 def load(model: nn.Module, folder: Path, group: dist.ProcessGroup | None = None) -> None:
-    """Fill a sharded model from the safetensors of a Hugging Face folder, whatever their dtype."""
+    """Fill a sharded model from the safetensors of a Hugging Face folder, whatever their dtype.
+
+    Raises exits.Failure, with status CONFIG unless another try can help.
+    """
     state = get_model_state_dict(model)
     if tied(model):
         state.pop("lm_head.weight", None)  # such folders hold the shared matrix once
-    dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), process_group=group)
+    try:
+        dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(str(folder)), process_group=group)
+    except dcp.api.CheckpointException as error:  # no Exception: would pass by everything that handles one
+        io_failed = any(
+            isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+            for cause, _ in error.failures.values()
+        )
+        raise exits.Failure(
+            f"model.huggingface {folder} cannot be loaded: {reasons(error)}",
+            exits.RETRY if io_failed else exits.CONFIG,
+        ) from error
     if tied(model):
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
     set_model_state_dict(model, state)

@@ -51,6 +51,7 @@ def injected(
     ask: int = 0,
     forget: int | None = None,
     copy_seconds: float = 0.0,
+    copy_fails: bool = False,
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
@@ -59,6 +60,8 @@ def injected(
 
     def copied(*arguments: Any, **keywords: Any) -> Any:
         time.sleep(copy_seconds)
+        if copy_fails and mine:
+            raise MemoryError("no pinned memory left")
         return copy(*arguments, **keywords)
 
     def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
@@ -90,7 +93,7 @@ def injected(
     loop.forward, opening.folders = poisoned, then_full
     if broken_data and mine:
         opening.opened = broken
-    if copy_seconds:
+    if copy_seconds or copy_fails:
         DefaultStager._stage = copied  # type: ignore[method-assign]
     if slow and mine:
         building.build = dragged

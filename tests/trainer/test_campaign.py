@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 from typing import Any
 
@@ -68,6 +69,12 @@ DECK = (
 disk fills up. A campaign of twelve has each once."""
 
 
+def begin_anew(campaign: Campaign) -> None:
+    """What a person does who has read that no checkpoint is whole."""
+    assert "no checkpoint is whole" in campaign.log()
+    shutil.rmtree(campaign.output / "checkpoints")
+
+
 def strike(campaign: Campaign, kind: str, world: int, dice: random.Random) -> str:
     """One start that ends badly; returns what was done to it."""
     newest = next(iter(campaign.store.steps()), 0)
@@ -84,7 +91,12 @@ def strike(campaign: Campaign, kind: str, world: int, dice: random.Random) -> st
             "at_file": dice.randint(1, 45 if rank == 0 else 9),
         }  # whatever comes first
     if "damage" in kind and newest:
+        alone = len(campaign.store.steps()) == 1
         words.append(damage(campaign.store, kind.split()[1], dice))
+        if alone:
+            assert campaign.start(world)["statuses"] == [exits.DAMAGED] * world, campaign.log()
+            begin_anew(campaign)
+            faults["at_step"] = dice.randint(1, 5)
     if "disk" in kind:
         # Late enough for two saves: what became of the first, in the background, shows when the second begins.
         faults |= {"at_step": newest + 2 * EVERY + 2, "file_bytes": FULL_DISK}
@@ -105,6 +117,8 @@ def fight(campaign: Campaign, worlds: tuple[int, ...], kills: int, dice: random.
         last = campaign.start(dice.choice(worlds))
         if not any(last["statuses"]):
             break
+        if exits.DAMAGED in last["statuses"]:
+            begin_anew(campaign)
     assert not any(last["statuses"]), campaign.log()
 
 

@@ -55,6 +55,20 @@ def test_damage_is_found_and_named(tmp_path: Path, damage: str) -> None:
         verify(folder, read_commit(folder).files.items())
 
 
+@pytest.mark.parametrize("name", [COMMIT, "__0_0.distcp"])
+def test_what_cannot_be_read_is_not_damaged(tmp_path: Path, name: str) -> None:
+    """A stale mount, no permission, an error of the network: here, a link that leads nowhere but to itself."""
+    folder = made(Store(tmp_path), 7)
+    path = folder / name
+    path.rename(folder / "away")
+    path.symlink_to(path)
+    with pytest.raises(OSError, match="symbolic links"):
+        verify(folder, read_commit(folder).files.items())
+    path.unlink()
+    (folder / "away").rename(path)
+    verify(folder, read_commit(folder).files.items())
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}'])
 def test_an_unreadable_commit_is_damage(tmp_path: Path, text: str) -> None:
     folder = made(Store(tmp_path), 7)
@@ -70,6 +84,7 @@ def test_a_condemned_step_can_be_saved_again(tmp_path: Path) -> None:
     assert store.steps() == []
     made(store, 7)
     store.condemn(store.saved()[0], "")
+    assert store.condemned() == [7]
     made(store, 7)
     assert store.steps() == [7]
 
@@ -77,6 +92,7 @@ def test_a_condemned_step_can_be_saved_again(tmp_path: Path) -> None:
 def test_a_folder_without_its_commit_makes_way_for_a_new_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (made(store, 7) / COMMIT).unlink()
+    assert store.condemned() == [7], "only a complete one gets this name"
     made(store, 7)
     assert store.steps() == [7]
     assert (tmp_path / "step-00000007.damaged" / "__0_0.distcp").exists(), "nothing is thrown away unseen"

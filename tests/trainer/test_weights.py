@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from tests.trainer import jobs
 from tests.trainer.conftest import Group, Outcome
+from trainer import exits
 
 pytestmark = pytest.mark.processes
 
@@ -27,6 +31,12 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 DTYPES = {"llama": "bfloat16", "llama-tied": "bfloat16", "qwen2-tied": "bfloat16"}
 """Of the published folder; float32 for the others."""
+BROKEN: dict[str, Callable[[list[Path]], None]] = {
+    "cut-off": lambda files: os.truncate(files[0], files[0].stat().st_size - 100),
+    "without-a-matrix": lambda files: files[0].unlink(),
+    "without-files": lambda files: [file.unlink() for file in files] and None,
+}
+"""What was done to a folder of weights before a job starts from it."""
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 
 
@@ -61,11 +71,18 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
 
 
 @pytest.fixture(scope="module")
-def outcomes(group: Group, published: dict[str, dict[str, Any]]) -> dict[str, Outcome]:
+def outcomes(
+    group: Group, published: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
     changes: dict[str, dict[str, Any]] = {}
     for name, model in published.items():
         changes[f"{name}-still"] = {"model": model, "steps": 3, "optimiser": STILL}
         changes[f"{name}-moved"] = {"model": model}
+    for name, harm in BROKEN.items():
+        folder = tmp_path_factory.mktemp("broken") / name
+        shutil.copytree(published["llama"]["huggingface"], folder)
+        harm(sorted(folder.glob("*.safetensors")))
+        changes[name] = {"model": {**published["llama"], "huggingface": str(folder)}}
     return group(2, changes)
 
 
@@ -138,6 +155,15 @@ def test_trained_weights_are_exported_exactly(
         said, theirs_said = (generated(model) for model in (ours, theirs))
     assert bool((said == theirs_said).all())
     assert len(set(said[0, 30:].tolist())) > 3
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_folder_that_cannot_be_loaded_ends_the_job_with_the_reason(
+    name: str, outcomes: dict[str, Outcome]
+) -> None:
+    outcome = outcomes[name]
+    assert outcome.status == exits.CONFIG
+    assert f"/{name} cannot be loaded: rank " in outcome.message
 
 
 def generated(model: Any) -> Any:

@@ -36,8 +36,8 @@ class _Prefix:
 class Spread(dcp.FileSystemWriter):
     """Writes one file per process, into a folder that `spread` names; DCP's metadata says which."""
 
-    def __init__(self, folder: Path, spread: Callable[[int], str]) -> None:
-        super().__init__(folder, single_file_per_rank=True, sync_files=False)
+    def __init__(self, folder: Path, spread: Callable[[int], str], **settings: Any) -> None:
+        super().__init__(folder, single_file_per_rank=True, sync_files=False, **settings)
         self._spread = spread
 
     def prepare_global_plan(self, plans: list[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.checkpoint.commits import COMMIT, Commit, Damaged, File, parse_commit
-from trainer.checkpoint.storage import METADATA, Attempt, Place, Saved, Storage, excess, owned
+from trainer.checkpoint.storage import METADATA, Attempt, Place, Saved, Storage, ahead, excess, owned
 from trainer.objects import Address, Missing, Objects
 
 DAMAGED = "damaged.json"
@@ -79,10 +79,10 @@ class S3Store(Storage):
         (folder / spread(self.place.rank)).mkdir(parents=True, exist_ok=True)
         return Attempt(step, folder)
 
-    def writer(self, attempt: Attempt) -> Any:
+    def writer(self, attempt: Attempt, *, copied: bool = False) -> Any:
         from trainer.checkpoint.reading import Spread
 
-        return Spread(attempt.folder, spread)
+        return Spread(attempt.folder, spread, **ahead(copied))
 
     def finish(self, attempt: Attempt) -> dict[str, File]:
         if not self.place.node_leader:
@@ -134,6 +134,10 @@ class S3Store(Storage):
 
     def condemn(self, saved: Saved, reason: str) -> None:
         self.objects.put(self.address.key(saved.name, DAMAGED), json.dumps({"reason": reason}).encode())
+
+    def condemned(self) -> list[int]:
+        found = self._found("step-").values()
+        return sorted((one.step for one in found if {COMMIT, DAMAGED} <= set(one.files)), reverse=True)
 
     def sweep(self) -> None:
         if self.place.node_leader:

@@ -11,12 +11,16 @@ from trainer.config import Job
 from trainer.report import Report
 from trainer.votes import Lost
 
+LONGEST = 64
+"""Steps between two tries, at most."""
+
 
 class Saver:
     """Saves by steps and by the clock, one checkpoint at a time.
 
-    A failed save is reported and tried again after the next step: training is worth more than one checkpoint. Only
-    the last one of the job must succeed.
+    A failed save is reported and tried again: training is worth more than one checkpoint. Only the last one of the job
+    must succeed. After each failure in a row twice as many steps pass until the next try, because a try costs time
+    too, and a full disk or a storage that is away for an hour would have one after every step.
     """
 
     def __init__(self, job: Job, checkpoints: Checkpoints, report: Report, step: int) -> None:
@@ -24,13 +28,19 @@ class Saver:
         self._last_time = time.monotonic()
         self.newest = step
         """Step of the newest complete checkpoint."""
-        self._failed = False
+        self._failures = 0
+        """In a row."""
+        self._again = 0
+        """Step of the next try after them."""
+        self._now = step
         self._writing: Writing | None = None
 
     def due(self, step: int) -> bool:
         """From what all processes know alike, so without asking."""
+        self._now = step
         every = self._job.checkpoint.every
-        return step == self._job.steps or self._failed or (bool(every) and step % every == 0)
+        again = self._failures > 0 and step >= self._again
+        return step == self._job.steps or again or (bool(every) and step % every == 0)
 
     def overdue(self) -> bool:
         """By this process's clock: the loop asks all of them."""
@@ -78,7 +88,7 @@ class Saver:
         except exits.Failure as failure:
             self._fail(step, failure)
         else:
-            self.newest, self._failed = step, False
+            self.newest, self._failures = step, 0
             self._report.saved(step, **took)
         finally:
             self._writing = None
@@ -89,7 +99,8 @@ class Saver:
         self._checkpoints.pruned()
 
     def _fail(self, step: int, failure: exits.Failure) -> None:
-        self._failed = True
+        self._again = self._now + min(2**self._failures, LONGEST)
+        self._failures += 1
         self._report.save_failed(step, str(failure))
         if step == self._job.steps:
             raise failure

@@ -48,10 +48,6 @@ class Writing:
         return self.attempt.step
 
 
-class Torn(Damaged):
-    """It turned out to be damaged when part of it was loaded."""
-
-
 def _stager() -> DefaultStager:
     """Copies a state into host memory for a save in the background, in a thread (and on a GPU in a stream) of its own,
     beside the passes of the next step: nothing of the state changes before its update. The memory is kept for the
@@ -94,22 +90,30 @@ class Checkpoints:
             attempt = self.storage.attempt(step, token)
         with self._phase(attempt):
             model, optimiser = get_state_dict(self.model, self.optimiser)
-            arguments: dict[str, Any] = {
-                "state_dict": {"model": model, "optimiser": optimiser},
-                "storage_writer": self.storage.writer(attempt),
-                "process_group": self.ranks.saving,
-            }
+            state = {"model": model, "optimiser": optimiser}
             if background:
                 if torch.cuda.is_available():  # the copies' stream doesn't wait for the update by itself
                     torch.cuda.current_stream().synchronize()
-                saving: Any = dcp.async_save(**arguments, async_stager=self._stager)
-                written = saving.upload_completion
-                files = self._thread.submit(lambda: (written.result(), self.storage.finish(attempt))[1])
-                return Writing(attempt, began, files, saving.staging_completion)
-            dcp.save(**arguments)
-            files = Future()
-            files.set_result(self.storage.finish(attempt))
+                staged: Any = self._stager.stage(state)
+                return Writing(attempt, began, self._thread.submit(self._write_copy, attempt, staged), staged)
+            files: Future[dict[str, File]] = Future()
+            files.set_result(self._write(attempt, state, self.storage.writer(attempt)))
             return Writing(attempt, began, files)
+
+    def _write_copy(self, attempt: Attempt, staged: Future[Any]) -> dict[str, File]:
+        """In the background. Nobody begins to write before everybody has a copy: who has none would not come, and the
+        others would wait for it until their time is up."""
+        error = staged.exception()
+        everyone: list[str | None] = [None] * self.ranks.world
+        own = None if error is None else f"{type(error).__name__}: {error}"
+        dist.all_gather_object(everyone, own, group=self.ranks.saving)
+        if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(everyone) if reason]:
+            raise exits.Failure(f"step {attempt.step} cannot be copied: {'; '.join(failed)}")
+        return self._write(attempt, staged.result(), self.storage.writer(attempt, copied=True))
+
+    def _write(self, attempt: Attempt, state: dict[str, Any], writer: Any) -> dict[str, File]:
+        dcp.save(state, storage_writer=writer, process_group=self.ranks.saving)
+        return self.storage.finish(attempt)
 
     def commit(self, writing: Writing) -> dict[str, float]:
         """Wait for the end of the writing and make it a checkpoint; returns what it took: `seconds` altogether, and,
@@ -149,28 +153,34 @@ class Checkpoints:
             self.say(f"old checkpoints stay until the next one: {error}")
 
     def load_newest(self) -> int:
-        """Fill model and optimiser from the newest checkpoint that is whole; returns its step, 0 if there is none."""
+        """Fill model and optimiser from the newest checkpoint that is whole; returns its step, 0 if there never was
+        one.
+
+        Raises exits.Failure on all processes if one can't be read (which is no damage: another start may succeed), and
+        with status DAMAGED if all there are, or were, are damaged: beginning anew is not for a program to decide.
+        """
         self.pruned()
         self.storage.sweep()
-        torn = False
         for saved in self._agree(self.storage.saved):
             try:
                 self._load(saved)
             except Damaged as damage:
-                torn = torn or isinstance(damage, Torn)
                 self.say(f"checkpoint of step {saved.step} is damaged and left out: {damage}")
                 if self.ranks.leader:
                     self.storage.condemn(saved, str(damage))
                 continue
             return int(saved.step)
-        if torn:
+        if damaged := self._agree(self.storage.condemned):
+            steps = ", ".join(map(str, damaged))
             raise exits.Failure(
-                f"{self.storage}: no checkpoint is whole, and part of a damaged one is loaded: start again"
+                f"{self.storage}: no checkpoint is whole, those of step {steps} are damaged; to train again from the "
+                "initial weights, remove them",
+                exits.DAMAGED,
             )
         return 0
 
     def _load(self, saved: Saved) -> None:
-        """Raises Damaged, on all processes alike."""
+        """Raises Damaged or exits.Failure, on all processes alike."""
         commit: Commit = self._all_or_damaged(lambda: self.storage.read_commit(saved))
         if differences := changed(commit.job, self.job):
             raise exits.Failure(_another_job(str(self.storage), differences), exits.CONFIG)
@@ -181,9 +191,9 @@ class Checkpoints:
         try:
             dcp.load(state, storage_reader=reader, process_group=self.ranks.saving)
         except dcp.api.CheckpointException as error:
-            if any(isinstance(cause, exits.Failure) for cause, _ in error.failures.values()):
-                raise exits.Failure(f"step {saved.step} cannot be loaded: {reasons(error)}") from error
-            raise Torn(f"cannot be read: {reasons(error)}") from error
+            if all(isinstance(cause, Damaged) for cause, _ in error.failures.values()):
+                raise Damaged(f"cannot be read: {reasons(error)}") from error
+            raise exits.Failure(f"step {saved.step} cannot be loaded: {reasons(error)}") from error
         set_state_dict(
             self.model, self.optimiser, model_state_dict=state["model"], optim_state_dict=state["optimiser"]
         )
@@ -214,17 +224,23 @@ class Checkpoints:
             raise
 
     def _all_or_damaged(self, body: Callable[[], Any]) -> Any:
-        """Run on all; if it raises Damaged on any, raise that on all. Returns this process's result."""
-        result, own = None, None
+        """Run on all; if it raises on any, raise that on all: Damaged, or, whatever else it is, exits.Failure.
+        Returns this process's result."""
+        result: Any = None
+        own: tuple[bool, str] | None = None
         try:
             result = body()
         except Damaged as damage:
-            own = str(damage)
-        everyone: list[str | None] = [None] * self.ranks.world
+            own = True, str(damage)
+        except (OSError, exits.Failure) as error:
+            own = False, f"{self.ranks.describe()}: {error}"
+        everyone: list[tuple[bool, str] | None] = [None] * self.ranks.world
         dist.all_gather_object(everyone, own, group=self.ranks.saving)
-        for damage_there in everyone:
-            if damage_there is not None:
-                raise Damaged(damage_there)
+        found = [one for one in everyone if one is not None]
+        for _, reason in (one for one in found if not one[0]):
+            raise exits.Failure(f"{self.storage}: a checkpoint cannot be read: {reason}")
+        for _, reason in found:
+            raise Damaged(reason)
         return result
 
     def _agree(self, value: Callable[[], Any]) -> Any:

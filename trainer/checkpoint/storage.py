@@ -87,8 +87,8 @@ class Storage(ABC):
         """All: begin a checkpoint; `token` makes its name unique to one attempt."""
 
     @abstractmethod
-    def writer(self, attempt: Attempt) -> Any:
-        """All: DCP's writer for it."""
+    def writer(self, attempt: Attempt, *, copied: bool = False) -> Any:
+        """All: DCP's writer for it. What is `copied` lies in the host's memory already."""
 
     @abstractmethod
     def finish(self, attempt: Attempt) -> dict[str, File]:
@@ -109,11 +109,11 @@ class Storage(ABC):
 
     @abstractmethod
     def read_commit(self, saved: Saved) -> Commit:
-        """All. Raises Damaged."""
+        """All. Raises Damaged; OSError or exits.Failure where it can't be read, which says nothing about it."""
 
     @abstractmethod
     def verify(self, saved: Saved, commit: Commit) -> None:
-        """All, each a share: what must be checked before reading. Raises Damaged."""
+        """All, each a share: what must be checked before reading. Raises as `read_commit` does."""
 
     @abstractmethod
     def reader(self, saved: Saved, commit: Commit) -> Any:
@@ -122,6 +122,10 @@ class Storage(ABC):
     @abstractmethod
     def condemn(self, saved: Saved, reason: str) -> None:
         """Leader: let a damaged checkpoint count no more, but keep it for a person to look at for a while."""
+
+    @abstractmethod
+    def condemned(self) -> list[int]:
+        """Leader: steps of those that were complete once, newest first."""
 
     @abstractmethod
     def sweep(self) -> None:
@@ -135,6 +139,12 @@ class Storage(ABC):
     def traffic(self) -> dict[str, int]:
         """What went over a network since the last call, by this process."""
         return {}
+
+
+def ahead(copied: bool) -> dict[str, int]:
+    """Settings of DCP's writer for what is in the host's memory already: by itself it copies from the GPU, and waits
+    for the training's kernels every 10 MB (on the first GPU, in a thread that no other was chosen for)."""
+    return {"per_thread_copy_ahead": 0} if copied else {}
 
 
 def excess(steps: Sequence[int], keep: int, keep_every: int | None) -> list[int]:

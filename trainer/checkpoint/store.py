@@ -20,18 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from trainer.checkpoint.commits import COMMIT, Commit, Damaged, File, parse_commit
-from trainer.checkpoint.storage import METADATA, Attempt, Place, Saved, Storage, excess, owned
+from trainer.checkpoint.storage import METADATA, Attempt, Place, Saved, Storage, ahead, excess, owned
 from trainer.files import sync_folder, write_atomically
 
 _NAME = re.compile(r"step-(\d{8,})")
 
 
 def read_commit(folder: Path) -> Commit:
-    """Raises Damaged if it is missing, unreadable or of another format."""
-    try:
-        return parse_commit((folder / COMMIT).read_bytes())
-    except OSError as error:
-        raise Damaged(f"{COMMIT}: {error.strerror}") from error
+    """Raises Damaged if it makes no sense or is of another format, OSError if it can't be read."""
+    return parse_commit((folder / COMMIT).read_bytes())
 
 
 def checksum(path: Path) -> File:
@@ -42,7 +39,8 @@ def checksum(path: Path) -> File:
 
 
 def verify(folder: Path, files: Iterable[tuple[str, File]]) -> None:
-    """Raises Damaged naming the first file that is missing or differs from its record."""
+    """Raises Damaged naming the first file that is missing or differs from its record. A file that can't be read is
+    not damaged: then it raises OSError."""
     for name, expected in files:
         try:
             size = (folder / name).stat().st_size
@@ -50,8 +48,8 @@ def verify(folder: Path, files: Iterable[tuple[str, File]]) -> None:
                 raise Damaged(f"{name} has {size} bytes instead of {expected.size}")
             if checksum(folder / name) != expected:
                 raise Damaged(f"{name} fails its checksum")
-        except OSError as error:
-            raise Damaged(f"{name}: {error.strerror}") from error
+        except FileNotFoundError as error:
+            raise Damaged(f"{name} is missing") from error
 
 
 class Store(Storage):
@@ -80,10 +78,10 @@ class Store(Storage):
         folder.mkdir(parents=True, exist_ok=True)
         return Attempt(step, folder)
 
-    def writer(self, attempt: Attempt) -> Any:
+    def writer(self, attempt: Attempt, *, copied: bool = False) -> Any:
         import torch.distributed.checkpoint as dcp
 
-        return dcp.FileSystemWriter(attempt.folder, single_file_per_rank=True)
+        return dcp.FileSystemWriter(attempt.folder, single_file_per_rank=True, **ahead(copied))
 
     def finish(self, attempt: Attempt) -> dict[str, File]:
         """Read back for its checksums."""
@@ -120,6 +118,11 @@ class Store(Storage):
         target = path.with_suffix(".damaged")
         shutil.rmtree(target, ignore_errors=True)
         path.rename(target)
+
+    def condemned(self) -> list[int]:
+        names = (path.name.removesuffix(".damaged") for path in self.folder.glob("step-*"))
+        steps = {int(match[1]) for match in map(_NAME.fullmatch, names) if match}
+        return sorted(steps - set(self.steps()), reverse=True)
 
     def sweep(self) -> None:
         if self.place.leader:
