@@ -3,7 +3,9 @@
     python -m trainer.launch [torchrun's options] -m trainer --config JOB.yaml
 
 torchrun itself always ends with 1 when a process failed, so whoever restarts it cannot tell a wrong job file from a
-lost node. Everything else is torchrun's: all options and PET_ variables work.
+lost node; and it starts the processes again whatever they said, `--max-restarts` times. Here a status that no other
+try can change (exits.PERMANENT) ends the job at once. Everything else is torchrun's: all options and PET_ variables
+work.
 
 With a range of nodes (`--nnodes 2:16`) a job goes on with those that are left when one is lost, and with more when one
 joins, each time from the newest checkpoint; that takes restarts, so `--max-restarts` is then 10 unless given. The node
@@ -15,6 +17,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Collection
+from typing import Any
 
 from trainer import config, exits, summary
 from trainer.__main__ import parse
@@ -40,6 +44,7 @@ def main(arguments: list[str]) -> int:
     if elastic(arguments):
         os.environ.setdefault("PET_MAX_RESTARTS", "10")
     pass_profile_on(children)
+    no_restart_after(exits.PERMANENT)
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
@@ -55,6 +60,21 @@ def main(arguments: list[str]) -> int:
         print(f"trainer: torchrun failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return exits.RETRY
     return exits.FINISHED
+
+
+def no_restart_after(statuses: Collection[int]) -> None:
+    """Let torchrun's agent have no restarts left once a process of its node has ended with one of these."""
+    from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+
+    monitor = LocalElasticAgent._monitor_workers
+
+    def monitored(agent: Any, workers: Any) -> Any:
+        result = monitor(agent, workers)
+        if result.is_failed() and any(one.exitcode in statuses for one in result.failures.values()):
+            agent._remaining_restarts = 0
+        return result
+
+    LocalElasticAgent._monitor_workers = monitored
 
 
 def elastic(arguments: list[str]) -> bool:

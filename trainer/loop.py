@@ -126,6 +126,8 @@ def train(run: Run) -> bool:
             micros = context.parts(run.training.step(step), run.layout)
         with clock("wait"):
             agreed = run.agree(sum(micro.counted for micro in micros))
+        if agreed.stopping:  # the state is that after the last step: whoever asks has no time for another
+            break
         run.profiler.before(step, agreed.profile)
 
         # Forward and backward, one micro batch at a time. Each loss is the micro batch's part of the mean over all
@@ -157,11 +159,11 @@ def train(run: Run) -> bool:
             run.go_back()
             continue
         run.step = step
-        clock.count(agreed.targets)
+        clock.count(job.batch.sequences * job.model.sequence)
         if step == run.first:
-            shorten(run.ranks, job.limits.collective_seconds)
+            shorten(run.ranks, run.layout.groups, job.limits.collective_seconds)
 
-        if step % job.metrics.every == 0 or step == job.steps or agreed.stopping:
+        if step % job.metrics.every == 0 or step == job.steps:
             loss_now = run.mean_loss()
             run.watch.loss(step, loss_now)
             run.report.step(step, loss=loss_now, norm=norm, rate=rate, clock=clock)
@@ -171,13 +173,12 @@ def train(run: Run) -> bool:
         if agreed.written:
             with clock("save"):
                 run.saver.finish()
-        if run.saver.due(step) or agreed.overdue or agreed.stopping:
+        if run.saver.due(step) or agreed.overdue:
             with clock("save"):
                 run.saver.save(step)
-        if agreed.stopping and step < job.steps:
-            break
     run.profiler.stop()
     with clock("save"):
+        run.saver.save(run.step)
         run.saver.close()
     return run.step == job.steps
 

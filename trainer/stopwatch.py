@@ -45,7 +45,7 @@ class Stopwatch:
         self._parts[part] = self._parts.get(part, 0.0) + seconds
 
     def count(self, tokens: int) -> None:
-        """One more step, of so many targets over all processes."""
+        """One more step, of so many tokens over all processes: all that were computed, targets or not."""
         self.steps += 1
         self.tokens += tokens
 

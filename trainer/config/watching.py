@@ -58,8 +58,8 @@ class Limits(Section):
     """One collective operation after the first step."""
     save_seconds: Seconds = 900
     """One checkpoint."""
-    stop_seconds: Positive = 120
+    stop_seconds: Positive = 160
     """From SIGTERM to the end of a process that doesn't end by itself, on torch 2.15 and later (30 s before). Time to
-    finish a step and save; keep it below the pod's grace period."""
+    finish the step at work and to save; keep it below the pod's grace period, which is 180."""
     threads: Positive | None = None
     """CPU threads of one process; by default its share of the CPUs that its cgroup may use."""
