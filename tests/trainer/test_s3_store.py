@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -98,13 +99,41 @@ def test_what_has_no_commit_is_no_checkpoint_and_swept_but_nothing_of_others(
         plain.put_object(Bucket=bucket, Key=key, Body=b"")
     for key in (mine[1], others[0]):
         plain.create_multipart_upload(Bucket=bucket, Key=key)
-    (tmp_path / "node-0/step-00000009.a3").mkdir(parents=True)
     assert [saved.step for saved in store.saved()] == [7]
     store.sweep()
     kept = s3_server.keys(bucket)
     assert sorted(key for key in kept if name not in key) == sorted(others)
     assert [key for key, _ in store.objects.uploads("")] == [others[0]]
-    assert not list(tmp_path.glob("node-0/*"))
+
+
+def written(store: S3Store) -> Path:
+    """What a process of this node has staged for a save that does not end."""
+    file = store.attempt(9, "a3").folder / spread(store.place.rank) / f"__{store.place.rank}_0.distcp"
+    file.write_bytes(b"x")
+    return file
+
+
+def test_a_node_removes_what_its_host_has_staged_under_any_number(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {rank: Place(rank, 24, rank % 2, 2) for rank in (0, 2, 4, 22)}
+    before = [written(opened(bucket, tmp_path, place)) for place in places.values()]
+    names = ("another", f"{socket.gethostname()}.local", f"{socket.gethostname()}-2", "")
+    others = []
+    for name in names:
+        with monkeypatch.context() as there:
+            there.setattr(socket, "gethostname", lambda name=name: name)
+            others.append(written(opened(bucket, tmp_path, places[2])))
+    assert len({*before, *others}) == 8
+    opened(bucket, tmp_path, Place(1, 4, 1, 2)).sweep()
+    assert all(file.exists() for file in before), "one process of a node does it"
+    opened(bucket, tmp_path, Place(2, 4, 0, 2)).sweep()
+    assert not [file for file in before if file.parents[2].exists()]
+    assert all(file.exists() for file in others), "a shared folder has what other hosts are writing"
+
+
+def test_nothing_staged_is_nothing_to_remove(bucket: str, tmp_path: Path) -> None:
+    opened(bucket, tmp_path / "none").sweep()
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate"])

@@ -19,6 +19,7 @@ import json
 import random
 import re
 import shutil
+import socket
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -65,9 +66,11 @@ class S3Store(Storage):
         part_bytes: int,
         upload_seconds: float,
     ) -> None:
-        """`staging` is a folder on this node; an attempt is given up after `upload_seconds`."""
+        """`staging` is a folder of this run, on this node or shared by all; an attempt is given up after
+        `upload_seconds`."""
         self.address, self.objects, self.place = address, objects, place or Place()
-        self._staging = staging / f"node-{self.place.on_node.start}"
+        self._host = socket.gethostname()
+        self._staging = staging / f"{self._host}.{self.place.on_node.start}"
         self._part_bytes, self._upload_seconds = part_bytes, upload_seconds
         self._told = (0, 0, 0)
 
@@ -141,7 +144,7 @@ class S3Store(Storage):
 
     def sweep(self) -> None:
         if self.place.node_leader:
-            shutil.rmtree(self._staging, ignore_errors=True)
+            self._sweep_staging()
         if self.place.leader:
             self._remove(_remains(self._found("step-")))
             prefix = self.address.key("step-")
@@ -168,6 +171,13 @@ class S3Store(Storage):
         since = [new - old for new, old in zip(now, self._told, strict=True)]
         self._told = now
         return dict(zip(("requests", "retries", "bytes"), since, strict=True))
+
+    def _sweep_staging(self) -> None:
+        """What this host wrote under any number: torchrun numbers the nodes anew when one of them is lost. A shared
+        folder has those of other hosts too, which are theirs to remove."""
+        for folder in self._staging.parent.glob("*.*"):
+            if folder.name.rpartition(".")[0] == self._host:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _below(self, key: str) -> str:
         return key.removeprefix(self.address.key("")).lstrip("/")
