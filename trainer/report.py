@@ -13,7 +13,7 @@ from typing import Any
 
 from trainer.board import Board
 from trainer.config import Job
-from trainer.files import write_atomically
+from trainer.files import remove_leftovers, write_atomically
 from trainer.gauges import PARTS, Gauges
 from trainer.ranks import Ranks
 from trainer.stopwatch import Stopwatch
@@ -42,6 +42,7 @@ class Report:
         if ranks.leader:
             job.output.mkdir(parents=True, exist_ok=True)
             self.starts = _mend(self._path)
+            remove_leftovers(job.output)
         self._gauges = Gauges(job, ranks) if ranks.local_rank == 0 and job.metrics.port is not None else None
 
     def say(self, line: str) -> None:

@@ -87,6 +87,18 @@ def test_put_list_read_delete(bucket: str) -> None:
     assert client.counts.received_bytes == 1000 + 20 + 10
 
 
+@pytest.mark.parametrize("fate", [None, "cut", "503", "lost"])
+def test_an_object_is_created_once(fate: str | None, bucket: str, s3_server: S3) -> None:
+    client = objects(bucket)
+    if fate:
+        s3_server.spoil = Times("PutObject", fate, 1)
+    created = client.create("one", b"first")
+    assert created == (fate != "lost"), "whose answer was lost can't know"
+    assert not client.create("one", b"second")
+    assert client.read("one") == b"first"
+    assert client.counts.sent_bytes == 5 * created
+
+
 def test_a_listing_has_more_than_one_page(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "3")  # 1,000 on S3 itself
     client = objects(bucket)

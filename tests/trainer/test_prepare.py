@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from tests.trainer.conftest import ENVIRONMENT, PROJECT
+from tests.trainer.crowd import crowd
 from tests.trainer.s3 import S3
 from tests.trainer.texts import FORMATS, records, write
 from trainer import exits
 from trainer.data import prepare, shards, sources, tokenizers
+from trainer.data.places import place
 
 SMALL = {"unit_bytes": 20_000, "shard_tokens": 8_000}
 
@@ -171,6 +173,58 @@ def test_workers_and_parts_change_nothing(source: Path, expected: Path, tmp_path
     other = run(*options, "--held-out", 0.5)
     assert other.returncode == exits.CONFIG
     assert "held_out was 0.05, is 0.5" in other.stderr
+
+
+def take_part(number: int, source: Path, output: Path, of: int) -> tuple[int, bytes]:
+    """Do a part as a pod does; returns the exit status and the plan that was found there then."""
+    sizes = ["--unit-bytes", "20000", "--shard-tokens", "8000"]
+    options = ["--source", str(source), "--output", str(output), *sizes, "--part", f"{number}/{of}"]
+    sys.argv = ["prepare", *options]
+    return prepare.main(), (output / "plan.json").read_bytes()
+
+
+def merge_often(_: int, source: Path, output: Path) -> None:
+    plan = prepare.plan_of(source, tokenizers.load("byt5"), 0.05, **SMALL)
+    for _ in range(20):
+        prepare.merge(plan, place(output))
+
+
+@pytest.mark.processes
+def test_pods_that_do_all_at_the_same_moment_do_not_meet(
+    source: Path, expected: Path, tmp_path: Path
+) -> None:
+    done = crowd(6, take_part, source, tmp_path, 6)
+    assert {status for status, _ in done} == {0}
+    assert {plan for _, plan in done} == {(expected / "plan.json").read_bytes()}
+    crowd(6, merge_often, source, tmp_path)
+    same(tmp_path, expected)
+
+
+def claim_often(number: int, source: Path, output: str) -> list[bool]:
+    """Claim many folders, each of the crowd for another plan; returns which it got."""
+    got = []
+    for folder in range(20):
+        plan = prepare.plan_of(source, tokenizers.load("byt5"), number / 100, **SMALL)
+        try:
+            plan.claim(place(f"{output}/{folder}"))
+        except exits.Failure as failure:
+            assert failure.status == exits.CONFIG
+            assert f"is {number / 100}" in str(failure)
+            got.append(False)
+        else:
+            got.append(True)
+    return got
+
+
+def test_one_plan_gets_a_folder(source: Path, tmp_path: Path) -> None:
+    for claims in zip(*crowd(4, claim_often, source, str(tmp_path)), strict=True):
+        assert sum(claims) == 1
+
+
+def test_one_plan_gets_a_prefix(source: Path, bucket: str) -> None:
+    assert claim_often(1, source, f"s3://{bucket}/claims") == [True] * 20
+    assert claim_often(2, source, f"s3://{bucket}/claims") == [False] * 20
+    assert claim_often(1, source, f"s3://{bucket}/claims") == [True] * 20
 
 
 @pytest.mark.processes

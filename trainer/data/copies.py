@@ -12,6 +12,7 @@ import numpy as np
 from trainer import exits
 from trainer.data.places import Bucket, Folder
 from trainer.data.shards import Index
+from trainer.files import remove_leftovers
 
 FILES_AT_ONCE = 8
 READ_BYTES = 16 << 20
@@ -28,6 +29,7 @@ def make(bucket: Bucket, index: Index, cache: Path) -> None:
     """Copy what is not there yet. Raises exits.Failure or OSError; another try goes on."""
     target = folder(bucket, index, cache)
     target.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target)
     width = np.dtype(index.dtype).itemsize
     files: list[tuple[str, int, str | None]] = []
     for split in index.splits.values():

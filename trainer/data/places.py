@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 from trainer import exits
-from trainer.files import write_atomically
+from trainer.files import create_atomically, write_atomically
 from trainer.objects import Address, Missing, Objects, parse
 
 READ_BYTES = 8 << 20
 """Of one request when a source is read in a stream."""
 THREADS = 16
 """Connections of one process."""
+SWEEPS = 100
+"""That a write begins again after."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,12 @@ class Place(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Complete or not at all, over whatever was there."""
 
+    def create(self, name: str, content: bytes) -> bool:
+        """Complete or not at all, if there is no such file. Of all who try one succeeds; returns whether it was this
+        one."""
+
     def sweep(self) -> None:
-        """Remove what writers that were killed have left. Nobody may be writing."""
+        """Remove what writers that were killed have left. Who is writing right now begins again."""
 
 
 class Folder:
@@ -85,9 +94,19 @@ class Folder:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        self._until_not_swept(write_atomically, self.path / name, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        return self._until_not_swept(create_atomically, self.path / name, content)
+
+    @staticmethod
+    def _until_not_swept(write: Callable[[Path, bytes], T], path: Path, content: bytes) -> T:
+        """Several may find that all is done, write the same index, and sweep: away goes what another is writing."""
+        for _ in range(SWEEPS):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                return write(path, content)
+        return write(path, content)
 
     def sweep(self) -> None:
         for path in self.path.rglob(".*.tmp"):
@@ -140,6 +159,9 @@ class Bucket:
 
     def write(self, name: str, content: bytes) -> None:
         self.objects.put(self.key(name), content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        return self.objects.create(self.key(name), content)
 
     def sweep(self) -> None:
         """S3 shows nothing of a write that didn't end."""

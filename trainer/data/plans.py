@@ -63,12 +63,12 @@ class Plan:
         return hashlib.sha256(f"{json.dumps(facts, sort_keys=True)}{unit.digest()}".encode()).hexdigest()
 
     def claim(self, output: Place) -> None:
-        """Note in the output folder what it is filled with. Raises exits.Failure if that was something else."""
-        recorded = output.read(FILE)
+        """Note in the output folder what it is filled with: the first of all who do it decides. Raises exits.Failure
+        if that was something else."""
         facts = self.facts()
-        if recorded is None:
-            output.write(FILE, (json.dumps(facts, indent=1) + "\n").encode())
-            return
+        while (recorded := output.read(FILE)) is None:
+            if output.create(FILE, (json.dumps(facts, indent=1) + "\n").encode()):
+                return
         earlier = json.loads(recorded)
         changes = [
             f"{key} was {earlier.get(key)!r}, is {value!r}"

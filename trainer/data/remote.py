@@ -20,7 +20,7 @@ import numpy as np
 from trainer import exits
 from trainer.data.places import Bucket
 from trainer.data.shards import Bits, Counted, Index, Tokens, joined, mapped, unpacked
-from trainer.files import write_atomically
+from trainer.files import remove_leftovers, write_atomically
 from trainer.objects import Objects
 
 FETCHERS = 4
@@ -43,6 +43,7 @@ class RemoteStream:
         identity = f"{bucket.url} {split} {block} {[shard.sha256 for shard in self._shards]}"
         self._folder = cache / hashlib.sha256(identity.encode()).hexdigest()[:24]
         self._folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self._folder)
         self._maps: dict[int, tuple[Tokens, Bits | None]] = {}
         self._lock = threading.Lock()
         self._wanted: list[int] = []

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainer import exits
 from trainer.objects import uploads
-from trainer.objects.errors import Passing, judged
+from trainer.objects.errors import Exists, Passing, judged
 from trainer.objects.pace import Backoff, Rate
 from trainer.objects.uploads import Sent
 
@@ -136,6 +136,16 @@ class Objects:
         """One request, all or nothing. S3 checks the checksum that boto3 sends along."""
         self.ask("put_object", key, until, Key=key, Body=data)
         self.counts.add(sent_bytes=len(data))
+
+    def create(self, key: str, data: bytes) -> bool:
+        """The same, if there is no such object. Of all who try one succeeds; returns whether it was this one. One whose
+        answer was lost on the way may have succeeded, and learns that another has."""
+        try:
+            self.ask("put_object", key, Key=key, Body=data, IfNoneMatch="*")
+        except Exists:
+            return False
+        self.counts.add(sent_bytes=len(data))
+        return True
 
     def upload(
         self, key: str, path: Path, part_bytes: int = PART_BYTES, *, until: float | None = None

@@ -7,12 +7,17 @@ from trainer import exits
 PASSING = {
     "SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestTimeTooSkewed", "Throttling",
     "ThrottlingException", "TooManyRequests", "ExpiredToken", "OperationAborted", "BadDigest",
+    "ConditionalRequestConflict",
 }  # fmt: skip
 """S3's error codes that another try may get past ("Error responses", API reference)."""
 
 
 class Missing(exits.Failure):
     """There is no such object."""
+
+
+class Exists(exits.Failure):
+    """There is such an object already, and there was to be none."""
 
 
 class Refused(exits.Failure):
@@ -36,6 +41,8 @@ def judged(error: Exception, what: str) -> exits.Failure | None:
             return Passing(sentence)
         if code in ("NoSuchKey", "NotFound", "404"):
             return Missing(sentence)
+        if code == "PreconditionFailed":
+            return Exists(sentence, exits.CONFIG)
         return Refused(sentence, exits.CONFIG)
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.NoRegionError)):
         return Refused(f"{what}: {error}", exits.CONFIG)
