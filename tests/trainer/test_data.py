@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainer.texts import PLAIN_CHAT, chat_tokenizer
 from trainer import exits
 from trainer.data import batches, documents, prepare, shards, sources
 
@@ -109,21 +110,7 @@ def test_only_answers_count(tmp_path: Path) -> None:
 
 
 def test_conversations_follow_the_chat_template(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = {
-        token: number for number, token in enumerate(["<end>", *sorted(pre_tokenizers.ByteLevel.alphabet())])
-    }
-    plain = Tokenizer(models.BPE(alphabet, []))
-    plain.pre_tokenizer, plain.decoder = (
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-        decoders.ByteLevel(),
-    )
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<end>")
-    turns = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
-    tokenizer.chat_template = turns + "{% if add_generation_prompt %}[assistant]{% endif %}"
-    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    tokenizer = chat_tokenizer(tmp_path / "tokenizer", PLAIN_CHAT)
     (tmp_path / "texts").mkdir()
     said = [
         ("system", "s"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -17,7 +18,15 @@ import pytest
 from tests.trainer.conftest import ENVIRONMENT, PROJECT
 from tests.trainer.crowd import crowd
 from tests.trainer.s3 import S3
-from tests.trainer.texts import FORMATS, records, write
+from tests.trainer.texts import (
+    FORGETFUL_CHAT,
+    FORMATS,
+    LLAMA_2_CHAT,
+    PLAIN_CHAT,
+    chat_tokenizer,
+    records,
+    write,
+)
 from trainer import exits
 from trainer.data import prepare, shards, sources, tokenizers
 from trainer.data.places import place
@@ -330,6 +339,80 @@ def test_bad_records_stop_or_are_counted(tmp_path: Path, name: str) -> None:
         tmp_path / "source", "byt5", 0.0, tmp_path / "skipped", unit_bytes=5_000, skip_bad=True
     )
     assert index.splits[shards.TRAIN].documents == 60
+
+
+def conversation(*roles: str) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": f"word {number}"} for number, role in enumerate(roles)]}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "template", "bad", "message"),
+    [
+        (".jsonl", LLAMA_2_CHAT, ["user", "user", "assistant"],
+         "the chat template refuses the conversation: Conversation roles must alternate"),
+        (".jsonl.gz", LLAMA_2_CHAT, ["assistant", "user"],
+         "the chat template refuses the conversation: Conversation roles must alternate"),
+        (".parquet", "{{ messages[0].content }}{% if messages[1:] %}{{ messages[1].content }}{% endif %}"
+                     "{{ (messages[2:] | first).content }}", ["user", "assistant"],
+         "the chat template refuses the conversation: No first item, sequence was empty."),
+        (".jsonl", PLAIN_CHAT + "{{ messages[0].content[0] + messages | length }}", ["user", "assistant"],
+         "the chat template refuses the conversation: can only concatenate str"),
+        (".jsonl.zst", FORGETFUL_CHAT, ["user", "assistant", "user", "assistant"],
+         "the chat template changes what it wrote before"),
+        (".jsonl", "{{ messages | length if add_generation_prompt else messages[0].content }}",
+         ["user", "assistant"], "the chat template changes what it wrote before"),
+    ],
+)  # fmt: skip
+@pytest.mark.processes
+def test_conversations_that_the_chat_template_refuses(
+    name: str, template: str, bad: list[str], message: str, workers: int, tmp_path: Path
+) -> None:
+    """As any other bad record: named by file and line, or left out and counted."""
+    chat_tokenizer(tmp_path / "tokenizer", template)
+    alone = "length" in template or name == ".parquet"
+    good = {"text": "plain"} if alone else conversation("user", "assistant")
+    write(
+        tmp_path / "source" / f"a{name}",
+        [*[good] * 100, conversation(*bad), *[good] * 20, conversation(*bad)],
+    )
+    what = (tmp_path / "source", str(tmp_path / "tokenizer"), 0.0)
+    options: dict[str, Any] = {"workers": workers, "unit_bytes": 2_000}
+    with pytest.raises(exits.Failure, match=rf"/source/a{name}:(101|122): {re.escape(message)}") as told:
+        prepare.prepare(*what, tmp_path / "stopped", **options)
+    assert told.value.status == exits.CONFIG
+    assert not (tmp_path / "stopped" / "index.json").exists()
+    index = prepare.prepare(*what, tmp_path / "skipped", skip_bad=True, **options)
+    assert index.splits[shards.TRAIN].documents == 120
+
+
+@pytest.mark.processes
+def test_the_command_says_which_conversation_it_was_and_counts_those_left_out(tmp_path: Path) -> None:
+    chat_tokenizer(tmp_path / "tokenizer", LLAMA_2_CHAT)
+    good, bad = conversation("system", "user", "assistant"), conversation("user", "user", "assistant")
+    write(tmp_path / "source" / "a.jsonl", [good, bad, good, bad])
+    options = ["--source", tmp_path / "source", "--tokenizer", tmp_path / "tokenizer", "--json"]
+    stopped = run(*options, "--output", tmp_path / "stopped")
+    assert stopped.returncode == exits.CONFIG
+    (line,) = stopped.stderr.splitlines()
+    assert line.startswith(f"{tmp_path}/source/a.jsonl:2: the chat template refuses the conversation: ")
+    skipped = run(*options, "--output", tmp_path / "skipped", "--skip-bad")
+    assert skipped.returncode == 0, skipped.stderr
+    facts = json.loads(skipped.stdout)
+    assert facts["skipped"] == 2
+    assert sum(split["documents"] for split in facts["splits"].values()) == 2
+
+
+def test_a_chat_template_that_is_none_is_no_conversation_s_fault(tmp_path: Path) -> None:
+    chat_tokenizer(tmp_path / "tokenizer", "{% for m in messages %}")
+    write(tmp_path / "source" / "a.jsonl", [{"text": "plain"}, conversation("user", "assistant")])
+    with pytest.raises(
+        exits.Failure, match=r"data\.tokenizer .*/tokenizer: its chat template is none: "
+    ) as told:
+        prepare.prepare(
+            tmp_path / "source", str(tmp_path / "tokenizer"), 0.0, tmp_path / "prepared", skip_bad=True
+        )
+    assert told.value.status == exits.CONFIG
 
 
 def test_another_key_and_other_columns(tmp_path: Path) -> None:

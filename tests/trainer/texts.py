@@ -26,6 +26,42 @@ WORDS = (
     "\t",
     "more",
 )
+PLAIN_CHAT = (
+    "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+LLAMA_2_CHAT = (
+    "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
+    "{% set system_message = messages[0]['content'] %}"
+    "{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
+    "{% for message in loop_messages %}"
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
+    "{% if loop.index0 == 0 and system_message != false %}"
+    "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
+    "{% else %}{% set content = message['content'] %}{% endif %}"
+    "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
+    "{% elif message['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}"
+    "{% endfor %}"
+)
+"""As the model is published."""
+FORGETFUL_CHAT = "{{ messages[-2:] | map(attribute='content') | join('|') }}"
+"""Shows the last two turns only."""
+
+
+def chat_tokenizer(folder: Path, template: str) -> Any:
+    """A Hugging Face tokenizer of bytes with such a chat template, saved there."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = ["<end>", "<begin>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    plain = Tokenizer(models.BPE({token: number for number, token in enumerate(alphabet)}, []))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<begin>", eos_token="<end>")
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    return tokenizer
 
 
 def records(count: int, *, seed: int, kinds: bool = False) -> list[dict[str, Any]]:

@@ -17,6 +17,10 @@ TEXT = "text"
 """Key, or column, of plain texts unless another one is named."""
 
 
+class Unfit(ValueError):
+    """A document that nothing can be made of; the message is the reason, for a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A piece of a document."""
@@ -34,6 +38,8 @@ class Document:
 
     parts: tuple[Part, ...]
     name: str | None = None
+    rendered: tuple[Part, ...] | None = None
+    """What a conversation is in the words of a tokenizer's chat template."""
 
     @property
     def size(self) -> int:

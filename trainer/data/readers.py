@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from trainer import exits
 from trainer.data import documents
-from trainer.data.documents import TEXT, Document
+from trainer.data.documents import TEXT, Document, Unfit
 from trainer.data.places import File, Place
 
 SUFFIXES = (".txt", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
@@ -62,24 +62,25 @@ class Reader:
     """Key or column of plain texts."""
     skip_bad: bool = False
     """Count bad records and go on, where otherwise the first is an error."""
+    render: Callable[[Document], Document] = lambda document: document
+    """What is done to each document. It may raise documents.Unfit: the record is bad then."""
     tally: Tally = field(default_factory=Tally)
 
     def documents(self, slice_: Slice) -> Iterator[Document]:
-        """Raises exits.Failure, naming file and line or row, for a record that is no document, and for a file
-        that is damaged."""
+        """Raises exits.Failure, naming file and line or row, for a record that is no document or can't be rendered,
+        and for a file that is damaged."""
         name = slice_.file.name
         try:
             with self.place.open(name) as raw:
                 parse, records = self._format(slice_, raw)
                 for number, content in records:
                     try:
-                        document = documents.document(parse(content), self.text)
+                        document = self.render(documents.document(parse(content), self.text))
                     except (ValueError, KeyError, TypeError) as error:
                         if not self.skip_bad:
+                            line = number + self._before(slice_)
                             raise exits.Failure(
-                                f"{self.place.url}/{name}:{number + self._before(slice_)}: expected a text, a prompt "
-                                f"and an answer, or messages ({error!r})",
-                                exits.CONFIG,
+                                f"{self.place.url}/{name}:{line}: {_reason(error)}", exits.CONFIG
                             ) from error
                         self.tally.skipped += 1
                         continue
@@ -172,6 +173,12 @@ class Reader:
             while left and (block := file.read(min(left, BLOCK))):
                 lines, left = lines + block.count(b"\n"), left - len(block)
         return lines + 1
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, Unfit):
+        return str(error)
+    return f"expected a text, a prompt and an answer, or messages ({error!r})"
 
 
 def _json(line: bytes) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from trainer import exits
 from trainer.data import shards
-from trainer.data.documents import Document, Part
+from trainer.data.documents import Document, Part, Unfit
 
 Numbers = npt.NDArray[np.integer[Any]]
 BYT5 = "byt5"
@@ -43,20 +43,21 @@ class Tokenizer:
     encode: Callable[[list[str]], list[Numbers]]
     """Texts to token numbers, without special tokens of its own. Many texts at once cost less than one by one."""
     template: Callable[[list[dict[str, str]], bool], str] | None
-    """The text of a conversation, and whether the assistant is about to speak; None without a chat template."""
+    """The text of a conversation, and whether the assistant is about to speak; None without a chat template. It
+    raises documents.Unfit for a conversation that the template refuses."""
 
     def documents(self, documents: Sequence[Document]) -> list[tuple[Numbers, npt.NDArray[np.bool_] | None]]:
         """Token numbers of each document with its end, and for each token whether it counts (None: all do).
 
-        Raises exits.Failure for a conversation that this tokenizer has no template for.
+        Raises what `rendered` raises, for conversations that have not been.
         """
-        pieces = [list(self._texts(document.parts)) for document in documents]
-        encoded = iter(self.encode([text for texts in pieces for text, _ in texts]))
+        pieces = [rendered.rendered or rendered.parts for rendered in map(self.rendered, documents)]
+        encoded = iter(self.encode([part.text for parts in pieces for part in parts]))
         end = np.array([self.end], dtype=shards.dtype_for(self.vocabulary))
         result = []
-        for texts in pieces:
-            numbers = [next(encoded) for _ in texts]
-            counts = [counts for _, counts in texts]
+        for parts in pieces:
+            numbers = [next(encoded) for _ in parts]
+            counts = [part.counted for part in parts]
             counted = None
             if not all(counts):
                 lengths = [len(piece) for piece in numbers]
@@ -64,11 +65,17 @@ class Tokenizer:
             result.append((np.concatenate([*numbers, end]), counted))
         return result
 
-    def _texts(self, parts: Sequence[Part]) -> Iterator[tuple[str, bool]]:
-        """A conversation is rendered turn by turn; what a turn adds to the text is that turn's."""
-        if parts[0].role is None:
-            yield from ((part.text, part.counted) for part in parts)
-            return
+    def rendered(self, document: Document) -> Document:
+        """With the words of the chat template, if it is a conversation.
+
+        Raises documents.Unfit if the template refuses it, exits.Failure if this tokenizer has no template.
+        """
+        if document.parts[0].role is None or document.rendered is not None:
+            return document
+        return replace(document, rendered=tuple(self._turns(document.parts)))
+
+    def _turns(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """Rendered turn by turn; what a turn adds to the text is that turn's."""
         if self.template is None:
             raise exits.Failure(
                 f"data.tokenizer {self.name}: has no chat template for messages", exits.CONFIG
@@ -78,17 +85,18 @@ class Tokenizer:
         for part in parts:
             if part.counted:
                 asked = self.template(said, True)
-                yield asked.removeprefix(done), False
+                yield Part(_added(done, asked), counted=False)
                 done = asked
             said.append({"role": str(part.role), "content": part.text})
             spoken = self.template(said, False)
-            if not spoken.startswith(done):
-                raise exits.Failure(
-                    f"data.tokenizer {self.name}: its chat template changes what it wrote before",
-                    exits.CONFIG,
-                )
-            yield spoken.removeprefix(done), part.counted
+            yield Part(_added(done, spoken), part.counted)
             done = spoken
+
+
+def _added(done: str, text: str) -> str:
+    if not text.startswith(done):
+        raise Unfit("the chat template changes what it wrote before")
+    return text.removeprefix(done)
 
 
 def load(name: str) -> Tokenizer:
@@ -146,10 +154,19 @@ def _batches(tokenizer: Any, dtype: str) -> Callable[[list[str]], list[Numbers]]
 
 
 def _template(tokenizer: Any) -> Callable[[list[dict[str, str]], bool], str]:
+    import jinja2
+
     def render(said: list[dict[str, str]], asked: bool) -> str:
         if not said:
             return ""
-        text: str = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=asked)
+        try:
+            text: str = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=asked)
+        except jinja2.TemplateSyntaxError as error:  # whatever the conversation
+            raise exits.Failure(
+                f"data.tokenizer {tokenizer.name_or_path}: its chat template is none: {error}", exits.CONFIG
+            ) from error
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise Unfit(f"the chat template refuses the conversation: {error}") from error
         return text
 
     return render

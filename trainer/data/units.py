@@ -126,7 +126,7 @@ Progress = Callable[[int, int, int], None]
 
 def work(plan: Plan, unit: Unit, tokenizer: Tokenizer, output: Place, progress: Progress) -> Note:
     """Do a unit, whether or not it has been done before."""
-    reader = Reader(plan.source.place, plan.text, plan.skip_bad)
+    reader = Reader(plan.source.place, plan.text, plan.skip_bad, tokenizer.rendered)
     splits = {TRAIN: _Split(), HELD_OUT: _Split()}
     counts = {split: np.zeros(plan.vocabulary, dtype=np.int64) for split in splits}
     seen: set[bytes] = set()
