@@ -2,10 +2,11 @@
 
 Loading goes straight from safetensors into each process's shards: no process ever holds the whole model.
 
-    python -m trainer.weights --config JOB.yaml --output FOLDER [--step N] [--dtype bfloat16]
+    python -m trainer.weights --config JOB.yaml --output FOLDER [--step N] [--dtype bfloat16] [--overwrite]
 
 exports a checkpoint to a folder that `AutoModelForCausalLM.from_pretrained` loads. It needs one process and the
-memory of one file of the result, not of the model.
+memory of one file of the result, not of the model. The folder is filled under a hidden name beside it, and put in
+place when it is complete; what a killed export leaves of that is removed by the next one into the same folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from trainer.checkpoint.sharded import reasons
 from trainer.checkpoint.where import storage
 from trainer.config import Job
 from trainer.data.shards import read_index
-from trainer.files import write_atomically
+from trainer.folders import filled, ready
 from trainer.model import architecture, shape, tied
 from trainer.precision import DTYPES
 
@@ -86,13 +87,29 @@ def load(model: nn.Module, folder: Path, group: dist.ProcessGroup | None = None)
 
 
 def export(
-    reader: Any, hf_config: Any, folder: Path, dtype: torch.dtype, file_bytes: int = FILE_BYTES
+    reader: Any,
+    hf_config: Any,
+    folder: Path,
+    dtype: torch.dtype,
+    file_bytes: int = FILE_BYTES,
+    *,
+    job: Job | None = None,
+    overwrite: bool = False,
 ) -> list[str]:
-    """Write the model of a checkpoint, from DCP's reader of it, as a Hugging Face folder; returns the names of its
-    weight files.
+    """Make a Hugging Face folder of a checkpoint's model, from DCP's reader of it, with the companions that a job
+    names; returns the names of weight files and companions.
 
-    Tensors are read, cast and written a file at a time.
+    The folder is complete or as it was before. Raises exits.Failure if it holds something, unless `overwrite` says
+    that all of it is to be replaced.
     """
+    with filled(folder, overwrite=overwrite) as new:
+        files = _write_model(reader, hf_config, new, dtype, file_bytes)
+        return files if job is None else [*files, *add_companions(job, new)]
+
+
+def _write_model(reader: Any, hf_config: Any, folder: Path, dtype: torch.dtype, file_bytes: int) -> list[str]:
+    """Weights and `config.json`; returns the names of the weight files. Tensors are read, cast and written a file at a
+    time."""
     from safetensors.torch import save_file
 
     entries = reader.read_metadata().state_dict_metadata
@@ -104,7 +121,6 @@ def export(
     if hf_config.tie_word_embeddings:
         sizes.pop(f"{PREFIX}lm_head.weight", None)
     groups = list(_grouped(sizes, dtype.itemsize, file_bytes))
-    folder.mkdir(parents=True, exist_ok=True)
     placed: dict[str, str] = {}
     for number, names in enumerate(groups, start=1):
         file = (
@@ -123,7 +139,7 @@ def export(
     if len(groups) > 1:
         total = sum(size.numel() for size in sizes.values()) * dtype.itemsize
         index = {"metadata": {"total_size": total}, "weight_map": placed}
-        write_atomically(folder / "model.safetensors.index.json", json.dumps(index, indent=1) + "\n")
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
     return sorted(set(placed.values()))
 
 
@@ -173,12 +189,18 @@ def main() -> int:
     parser.add_argument(
         "--set", action="append", default=[], metavar="a.b=c", help="override one value of it"
     )
-    parser.add_argument("--output", required=True, type=Path, help="folder to write")
+    parser.add_argument("--output", required=True, type=Path, help="folder to make, or an empty one")
     parser.add_argument("--step", type=int, help="checkpoint to export; by default the newest")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="bfloat16")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the folder, and all that it holds, once the new one is complete",
+    )
     options = parser.parse_args()
     try:
         job = config.load(options.config, options.set)
+        ready(options.output, overwrite=options.overwrite)
         store = storage(job)
         found = {saved.step: saved for saved in reversed(store.saved())}
         step = options.step if options.step is not None else max(found, default=None)
@@ -189,8 +211,14 @@ def main() -> int:
             commit = store.read_commit(found[step])
             store.verify(found[step], commit)
             reader = store.reader(found[step], commit)
-            files = export(reader, shape(job.model), options.output, DTYPES[options.dtype])
-            companions = add_companions(job, options.output)
+            files = export(
+                reader,
+                shape(job.model),
+                options.output,
+                DTYPES[options.dtype],
+                job=job,
+                overwrite=options.overwrite,
+            )
         except Damaged as damage:
             raise exits.Failure(f"{store}: step {step} is damaged: {damage}", exits.CONFIG) from damage
         except dcp.api.CheckpointException as error:
@@ -198,8 +226,11 @@ def main() -> int:
     except exits.Failure as failure:
         print(failure, file=sys.stderr)
         return failure.status
-    print(f"step {step} of {job.name}: {', '.join([*files, *companions])} in {options.output}")
-    if not any(name.startswith(("tokenizer", "vocab", "spiece")) for name in companions):
+    except OSError as error:  # of the storage: a full disk, no right to write there
+        print(error, file=sys.stderr)
+        return exits.RETRY
+    print(f"step {step} of {job.name}: {', '.join(files)} in {options.output}")
+    if not any(name.startswith(("tokenizer", "vocab", "spiece")) for name in files):
         print(f"warning: no tokenizer was found to complete {options.output} with", file=sys.stderr)
     return exits.FINISHED
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.trainer import jobs
-from tests.trainer.conftest import Group, Outcome
+from tests.trainer.conftest import ENVIRONMENT, PROJECT, Group, Outcome
 from trainer import exits
 
 pytestmark = pytest.mark.processes
@@ -219,3 +222,102 @@ def test_an_export_of_a_run_from_scratch_has_the_tokenizer_of_its_data(tmp_path:
 
     weights.add_companions(jobs.job(tmp_path / "run"), tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path).encode("a", add_special_tokens=False) == [ord("a") + 3]
+
+
+def checkpoint(output: Path, step: int) -> Any:
+    """One whose every weight is its step; returns the reader and the model's shape."""
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    from trainer import model as models
+    from trainer.checkpoint.commits import Commit
+    from trainer.checkpoint.store import Store
+
+    shape = models.shape(jobs.job(output).model)
+    model: Any = models.build(shape)
+    models.materialise(model, torch.device("cpu"))
+    for parameter in model.parameters():
+        torch.nn.init.constant_(parameter, step)
+    store = Store(output / "checkpoints")
+    attempt = store.attempt(step, "a")
+    dcp.save({"model": model.state_dict()}, storage_writer=store.writer(attempt), no_dist=True)
+    store.commit(attempt, Commit(step, {}, 1, {}, store.finish(attempt)))
+    saved = store.saved()[0]
+    return store.reader(saved, store.read_commit(saved)), shape
+
+
+def steps_in(folder: Path) -> set[float]:
+    """Of the checkpoints that the weights of an export are from."""
+    from transformers import AutoModelForCausalLM
+
+    loaded = AutoModelForCausalLM.from_pretrained(folder)
+    return {float(value) for parameter in loaded.parameters() for value in parameter.detach().unique()}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from tests.trainer.test_weights import checkpoint
+from trainer import weights
+
+def kill(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("config.json") and "w" in str(arguments[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+output, target = map(Path, sys.argv[1:])
+reader, shape = checkpoint(output, 2)
+sys.addaudithook(kill)
+weights.export(reader, shape, target, torch.float32, file_bytes=20_000, overwrite=True)
+"""
+"""Ends when all weights are written, and before the index is."""
+
+
+def test_an_export_over_an_older_one_never_mixes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    from trainer import exits, weights
+
+    target = tmp_path / "exports" / "model"
+    files = weights.export(*checkpoint(tmp_path, 1), target, torch.float32, file_bytes=20_000)
+    assert len(files) > 3
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), str(target)], cwd=PROJECT, env=ENVIRONMENT, timeout=120
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert steps_in(target) == {1}
+    (leftover,) = target.parent.glob(".*")
+    assert len(list(leftover.glob("*.safetensors"))) == len(files)
+
+    job = jobs.write(tmp_path / "job.yaml", tmp_path)
+    arguments = ["weights", "--config", str(job), "--output", str(target), "--step", "2"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    capsys.readouterr()
+    assert weights.main() == exits.CONFIG
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{target}: exists and is not empty; ")
+    assert "--overwrite" in line
+    assert steps_in(target) == {1}
+    assert not leftover.exists()
+
+    monkeypatch.setattr(sys, "argv", [*arguments, "--overwrite"])
+    assert weights.main() == exits.FINISHED
+    assert steps_in(target) == {2}
+    assert [path.name for path in target.parent.iterdir()] == ["model"]
+    names = {path.name for path in target.iterdir()}
+    assert "tokenizer_config.json" in names
+    assert not names & set(files), "of the older one, which had other names"
+
+
+def test_without_its_companions_there_is_no_export(tmp_path: Path) -> None:
+    import torch
+
+    from trainer import exits, weights
+
+    reader, shape = checkpoint(tmp_path, 1)
+    job = jobs.job(tmp_path, data={"source": None, "prepared": str(tmp_path / "none")})
+    with pytest.raises(exits.Failure, match=r"none/index\.json: missing"):
+        weights.export(reader, shape, tmp_path / "exports" / "model", torch.float32, job=job)
+    assert not list((tmp_path / "exports").iterdir())
