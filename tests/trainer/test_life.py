@@ -272,6 +272,16 @@ def test_the_first_process_of_a_container_ends_when_told_while_it_waits_for_peer
         process.kill()
 
 
+def test_a_run_that_diverged_is_not_started_again(tmp_path: Path) -> None:
+    """torchrun by itself would do it three times more, and each would end the same."""
+    output = tmp_path / "output"
+    changes = {"optimiser": {"learning_rate": 1e30}, "schedule": {"warmup": 0}, "evaluate": {"sequences": 0}}
+    start = Start(jobs.write(tmp_path / "job.yaml", output, **changes), output, 2, {"PET_MAX_RESTARTS": "3"})
+    assert start.finish() == exits.DIVERGED
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines].count("start") == 1
+
+
 def test_a_wrong_file_fails_before_torch_is_loaded_and_for_good(tmp_path: Path) -> None:
     file = jobs.write(tmp_path / "job.yaml", tmp_path, stepz=3)
     done = subprocess.run(

@@ -38,6 +38,13 @@ def test_evaluation_counts_a_tensor_group_once(spread_outcomes: dict[str, Outcom
 
 
 @pytest.mark.processes
+def test_speed_counts_all_tokens_that_are_computed(spread_outcomes: dict[str, Outcome]) -> None:
+    """Most tokens of questions with answers are no targets, and cost as much as those that are."""
+    facts = spread_outcomes["tensor-answers"].history.steps[12]
+    assert facts["tokens_per_second"] * facts["seconds"]["step"] == pytest.approx(8 * 64, rel=1e-3)
+
+
+@pytest.mark.processes
 def test_bfloat16_stays_near_float32(
     spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
 ) -> None:
