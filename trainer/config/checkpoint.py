@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field
 
 from trainer import objects
-from trainer.config.section import Count, Positive, Seconds, Section
+from trainer.config.section import Count, Positive, Seconds, Section, check
+
+
+def _address(storage: str) -> str:
+    expanded = os.path.expandvars(storage)
+    if "$" in expanded:
+        raise ValueError(f"{storage!r} names a variable that the environment does not have")
+    objects.parse(expanded)
+    return expanded
 
 
 class S3(Section):
@@ -31,7 +40,7 @@ class S3(Section):
 class Checkpoint(Section):
     """When to save, where to, and what to keep. The last step and a termination always save."""
 
-    storage: str | None = None
+    storage: Annotated[str, AfterValidator(_address)] | None = None
     """`s3://bucket/prefix`: checkpoints go below PREFIX/NAME there (NAME of the job), and not below `output`.
     `${VARIABLE}` in it is taken from the environment."""
     s3: S3 = S3()
@@ -47,21 +56,7 @@ class Checkpoint(Section):
     asynchronous: bool = False
     """Write in the background while training goes on."""
 
-    @field_validator("storage")
-    @classmethod
-    def _address(cls, storage: str | None) -> str | None:
-        if storage is None:
-            return None
-        expanded = os.path.expandvars(storage)
-        if "$" in expanded:
-            raise ValueError(f"{storage!r} names a variable that the environment does not have")
-        objects.parse(expanded)
-        return expanded
-
-    @model_validator(mode="after")
-    def _s3_needs_storage(self) -> Self:
+    @check
+    def _s3_needs_storage(self) -> Iterator[str]:
         if self.storage is None and self.s3 != S3():
-            raise ValueError(
-                "s3 says how to reach storage, and there is none: give storage: s3://bucket/prefix"
-            )
-        return self
+            yield "s3 says how to reach storage, and there is none: give storage: s3://bucket/prefix"

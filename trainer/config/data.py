@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from trainer.config.section import Count, Fraction, Positive, Section
+from trainer.config.section import Count, Fraction, Positive, Section, check
 
 
 class Shuffle(Section):
@@ -52,13 +53,16 @@ class Data(Section):
     verify: bool = False
     """Compare all shards with their checksums at every start; their sizes always are."""
 
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if sum((self.prepared is not None, self.source is not None, bool(self.sources))) != 1:
-            raise ValueError("give exactly one of prepared, sources and source")
+    @check
+    def _one_origin(self) -> Iterator[str]:
+        given = [name for name in ("prepared", "sources", "source") if getattr(self, name, "wrong")]
+        if len(given) != 1:
+            yield "give exactly one of prepared, sources and source"
+
+    @check
+    def _download_needs_cache(self) -> Iterator[str]:
         if self.download and self.cache is None:
-            raise ValueError("download needs cache: FOLDER, with room for all of the data")
-        return self
+            yield "download needs cache: FOLDER, with room for all of the data"
 
 
 class Batch(Section):

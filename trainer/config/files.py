@@ -11,10 +11,15 @@ from pydantic import ValidationError
 
 from trainer import exits
 from trainer.config.job import Job
+from trainer.config.section import CONTRADICTION, contradictions, known
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, of which plain YAML silently keeps the last."""
+    """YAML that notes keys given twice, of which plain YAML silently keeps the last."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.repeated: list[str] = []
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -22,14 +27,23 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {key!r} is given twice", key_node.start_mark
-            )
+            loader.repeated.append(f"line {key_node.start_mark.line + 1}: key {key!r} is given twice")
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
 
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _parse(text: str) -> tuple[Any, list[str]]:
+    """What a text says, and what is wrong with it. Raises ValueError, in one line, where it is no YAML."""
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_data(), loader.repeated
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not valid YAML: {' '.join(str(error).split())}") from None
+    finally:
+        loader.dispose()
 
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Job:
@@ -38,17 +52,17 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Job:
     Raises exits.Failure with status CONFIG, naming every problem at once.
     """
     problems: list[str] = []
-    document: Any = {}
+    document: Any = None
     try:
-        document = yaml.load(path.read_text(), _StrictLoader)
+        document, problems = _parse(path.read_text())
     except OSError as error:
         problems.append(f"cannot be read: {error.strerror}")
-    except yaml.YAMLError as error:
-        problems.append(f"is not valid YAML: {error}")
+    except ValueError as error:
+        problems.append(str(error))
     else:
         if not isinstance(document, dict):
             problems.append("must be a mapping of sections")
-    if not problems:
+    if isinstance(document, dict):
         for override in overrides:
             problem = _apply(document, override)
             if problem:
@@ -56,7 +70,11 @@ def load(path: Path, overrides: Iterable[str] = ()) -> Job:
         try:
             job = Job.model_validate(document)
         except ValidationError as error:
-            problems += [_sentence(dict(detail)) for detail in error.errors()]
+            wrong = [dict(detail) for detail in error.errors() if detail["type"] != CONTRADICTION]
+            problems += [_sentence(detail) for detail in wrong]
+            # pydantic compares values only where all of them are right; here, also those that are.
+            found = contradictions(known(Job, document))
+            problems += [f"{at}: {sentence}" if at else sentence for at, sentence in found]
     if problems:
         lines = "\n".join(f"  {problem}" for problem in problems)
         raise exits.Failure(f"{path}: {len(problems)} problem(s)\n{lines}", exits.CONFIG)
@@ -69,9 +87,11 @@ def _apply(document: dict[str, Any], override: str) -> str | None:
     if not equals or not all(path.split(".")):
         return f"--set {override}: expected a.b=value"
     try:
-        value = yaml.load(text, _StrictLoader)
-    except yaml.YAMLError as error:
+        value, repeated = _parse(text)
+    except ValueError as error:
         return f"--set {override}: {error}"
+    if repeated:
+        return f"--set {override}: {'; '.join(repeated)}"
     *parents, last = path.split(".")
     for parent in parents:
         below = document.setdefault(parent, {})

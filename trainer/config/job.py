@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainer.config.checkpoint import Checkpoint
 from trainer.config.data import Batch, Data, Evaluate
 from trainer.config.model import Model
 from trainer.config.optimiser import Optimiser, Schedule
 from trainer.config.parallel import Parallel, Precision, Recompute
-from trainer.config.section import Count, Positive, Section
+from trainer.config.section import Count, Positive, Section, check
 from trainer.config.watching import Limits, Metrics, Watch
 
 
@@ -43,30 +43,46 @@ class Job(Section):
     watch: Watch = Watch()
     limits: Limits = Limits()
 
-    @model_validator(mode="after")
-    def _sections_agree(self) -> Self:
-        problems = []
+    @check
+    def _warmup_ends(self) -> Iterator[str]:
         if self.schedule.warmup >= self.steps:
-            problems.append(f"schedule.warmup {self.schedule.warmup} leaves nothing of {self.steps} steps")
+            yield f"schedule.warmup {self.schedule.warmup} leaves nothing of {self.steps} steps"
+
+    @check
+    def _rolls_back_to_something(self) -> Iterator[str]:
         if self.watch.non_finite == "roll_back" and not (self.checkpoint.every or self.checkpoint.minutes):
-            problems.append("watch.non_finite roll_back needs checkpoint.every or checkpoint.minutes")
+            yield "watch.non_finite roll_back needs checkpoint.every or checkpoint.minutes"
+
+    @check
+    def _evaluates_something(self) -> Iterator[str]:
         if self.evaluate.every and not self.evaluate.sequences:
-            problems.append("evaluate.every has no evaluate.sequences to read")
+            yield "evaluate.every has no evaluate.sequences to read"
+
+    @check
+    def _compiles_without_context(self) -> Iterator[str]:
         if self.compile and self.parallel.context > 1:
-            problems.append("compile: what parallel.context exchanges around attention is not compiled")
-        shape = ("hidden", "heads", "kv_heads", "feed_forward", "vocabulary", "sequence")
-        problems += self.parallel.misfits(
-            {key: getattr(self.model, key) for key in shape}, tied=self.model.tied_embeddings
-        )
+            yield "compile: what parallel.context exchanges around attention is not compiled"
+
+    @check
+    def _tensor_groups_split(self) -> Iterator[str]:
+        keys = ("hidden", "feed_forward", "vocabulary")
+        tied = getattr(self.model, "tied_embeddings", False)
+        yield from self.parallel.misfits({key: getattr(self.model, key, None) for key in keys}, tied=tied)
+
+    @check
+    def _tensor_and_context_groups_split(self) -> Iterator[str]:
+        keys = ("heads", "kv_heads", "sequence")
+        sizes = {key: getattr(self.model, key, None) for key in keys}
+        yield from self.parallel.misfits(sizes, tied=False)
+
+    @check
+    def _patience_ends_in_time(self) -> Iterator[str]:
         patience = self.checkpoint.s3.patience_seconds
         if self.checkpoint.storage and 2 * patience > self.limits.save_seconds:
-            problems.append(
+            yield (
                 f"checkpoint.s3.patience_seconds {patience:g} must be at most half of limits.save_seconds "
                 f"{self.limits.save_seconds:g}"
             )
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
 
     def digest(self) -> str:
         """Hex SHA-256 of everything that the job says."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from trainer.config.section import Positive, Section
+from trainer.config.section import Positive, Section, check
 
 FAMILIES = ("llama", "mistral", "qwen2")
 """By the names that `transformers` gives them (model_type)."""
@@ -46,28 +47,33 @@ class Model(Section):
     huggingface: Path | None = None
     """Folder to read shape and weights from; excludes the shape's own keys."""
 
-    @model_validator(mode="after")
-    def _shape_or_folder(self) -> Self:
-        shape = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
-        given = [name for name in shape if getattr(self, name) is not None]
-        if self.huggingface is not None:
-            defaults = type(self).model_fields
-            given += [name for name in DETAILS if getattr(self, name) != defaults[name].default]
-            if given:
-                raise ValueError(f"huggingface already says {', '.join(given)}: give one or the other")
-            return self
-        missing = [name for name in shape if name not in given]
-        if missing:
-            raise ValueError(f"missing {', '.join(missing)} (or give huggingface: FOLDER)")
-        assert self.hidden and self.heads and self.kv_heads
-        if self.hidden % self.heads:
-            raise ValueError(f"hidden {self.hidden} is not a multiple of heads {self.heads}")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
-        if self.sliding_window and self.family != "mistral":
-            raise ValueError(f"sliding_window is for mistral, not for {self.family}")
-        return self
+    @check
+    def _shape_or_folder(self) -> Iterator[str]:
+        fields = type(self).model_fields  # a value that is lacking was given, a wrong one
+        given = [name for name in SIZES + DETAILS if getattr(self, name, "wrong") != fields[name].default]
+        missing = [name for name in SIZES if name not in given]
+        if self.huggingface is not None and given:
+            yield f"huggingface already says {', '.join(given)}: give one or the other"
+        if self.huggingface is None and missing:
+            yield f"missing {', '.join(missing)} (or give huggingface: FOLDER)"
+
+    @check
+    def _heads_share_hidden(self) -> Iterator[str]:
+        if self.huggingface is None and self.hidden and self.heads and self.hidden % self.heads:
+            yield f"hidden {self.hidden} is not a multiple of heads {self.heads}"
+
+    @check
+    def _kv_heads_share_heads(self) -> Iterator[str]:
+        if self.huggingface is None and self.heads and self.kv_heads and self.heads % self.kv_heads:
+            yield f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}"
+
+    @check
+    def _only_mistral_slides(self) -> Iterator[str]:
+        if self.huggingface is None and self.sliding_window and self.family != "mistral":
+            yield f"sliding_window is for mistral, not for {self.family}"
 
 
+SIZES = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
+"""Keys of a model that has no Hugging Face folder."""
 DETAILS = ("family", "rope_theta", "rope_scaling", "sliding_window", "tied_embeddings", "norm_epsilon")
 """Keys of a model that a Hugging Face folder decides by itself, as it does its sizes."""

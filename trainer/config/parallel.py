@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, Self
+import math
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
-from pydantic import model_validator
-
-from trainer.config.section import Count, Positive, Section
+from trainer.config.section import Count, Positive, Section, check
 
 
 class Parallel(Section):
@@ -32,35 +31,31 @@ class Parallel(Section):
     cpu_offload: bool = False
     """Keep parameters, gradients and optimiser state in the host's memory."""
 
-    @model_validator(mode="after")
-    def _shard_size_needs_hybrid(self) -> Self:
+    @check
+    def _shard_size_needs_hybrid(self) -> Iterator[str]:
         if self.shard_size is not None and self.strategy != "HYBRID_SHARD":
-            raise ValueError("shard_size is for HYBRID_SHARD")
+            yield "shard_size is for HYBRID_SHARD"
+
+    @check
+    def _tensor_groups_share_shard_size(self) -> Iterator[str]:
         if self.shard_size is not None and self.shard_size % self.tensor:
-            raise ValueError(f"shard_size {self.shard_size} is not a multiple of tensor {self.tensor}")
-        return self
+            yield f"shard_size {self.shard_size} is not a multiple of tensor {self.tensor}"
 
     def misfits(self, sizes: Mapping[str, int | None], *, tied: bool) -> list[str]:
         """What of a model (`sizes` by the names of Model's keys) cannot be split as asked for, a line each."""
-        groups = {
-            f"parallel.{name} {size}": size
-            for name in ("tensor", "context")
-            if (size := getattr(self, name)) > 1
-        }
-        both = dict.fromkeys(
-            ("heads", "kv_heads", "sequence"), (" x ".join(groups), self.tensor * self.context)
-        )
         problems = []
         if tied and self.tensor > 1:
             problems.append(
                 f"parallel.tensor {self.tensor}: model.tied_embeddings: embedding and output layer are split along "
                 "different sides"
             )
-        for key, size in sizes.items():
-            name, parts = both.get(key, (f"parallel.tensor {self.tensor}", self.tensor))
-            if size is not None and size % parts:
-                problems.append(f"{name}: does not divide model.{key} {size}")
-        return problems
+        return problems + [line for key, size in sizes.items() for line in self._misfit(key, size)]
+
+    def _misfit(self, key: str, size: int | None) -> Iterator[str]:
+        names = ("tensor", "context") if key in ("heads", "kv_heads", "sequence") else ("tensor",)
+        groups = {f"parallel.{name} {parts}": parts for name in names if (parts := getattr(self, name)) > 1}
+        if size is not None and size % math.prod(groups.values()):
+            yield f"{' x '.join(groups)}: does not divide model.{key} {size}"
 
 
 class Precision(Section):
@@ -72,11 +67,10 @@ class Precision(Section):
     float8: Literal["none", "tensorwise", "rowwise"] = "none"
     """Matrix products of the blocks in float8 (H100 and newer): `tensorwise` is the fastest, `rowwise` more exact."""
 
-    @model_validator(mode="after")
-    def _float8_gives_bfloat16(self) -> Self:
+    @check
+    def _float8_gives_bfloat16(self) -> Iterator[str]:
         if self.float8 != "none" and self.compute != "bfloat16":
-            raise ValueError("float8 needs compute: bfloat16, which is what its products come out as")
-        return self
+            yield "float8 needs compute: bfloat16, which is what its products come out as"
 
 
 class Recompute(Section):
