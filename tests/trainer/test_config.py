@@ -85,6 +85,7 @@ FAULTS: list[Fault] = [
     ),
     ({"model": {"sequence": 62}, "parallel": {"context": 4}}, "does not divide model.sequence 62"),
     ({"parallel": {"context": 4}, "compile": True}, "compile: what parallel.context exchanges"),
+    ({"parallel": {"prefetch": 0}}, "parallel.prefetch: Input should be greater than 0 (got 0)"),
     ({"parallel": {"shard_size": 2}}, "parallel: shard_size is for HYBRID_SHARD"),
     (
         {"parallel": {"accumulate": "half"}},

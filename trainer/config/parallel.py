@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from trainer.config.section import Count, Positive, Section, check
+from trainer.config.section import Positive, Section, check
 
 
 class Parallel(Section):
@@ -22,7 +22,7 @@ class Parallel(Section):
     shard_size: Positive | None = None
     """HYBRID_SHARD only: processes that share one copy of the model, tensor groups and all; by default those of one
     node."""
-    prefetch: Count = 1
+    prefetch: Positive = 1
     """Blocks whose parameters are gathered ahead of the one that computes (1 is FSDP's own habit)."""
     accumulate: Literal["sharded", "whole"] = "sharded"
     """Gradients between the passes of one step: `sharded` adds each pass to this process's shard (and copies of the
