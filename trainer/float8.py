@@ -14,9 +14,8 @@ import torch
 from torch import nn
 
 from trainer import exits
-from trainer.config import Precision
+from trainer.config import TILE, Precision
 
-TILE = 16
 CAPABILITY = (8, 9)
 """Of the first GPUs with float8 (Ada; H100 has 9.0, A100 8.0)."""
 

@@ -57,6 +57,31 @@ def test_layers_that_do_not_fit_are_left_out_and_named(
     assert type(model.model.layers[1].mlp.down_proj).__name__ == "Float8Linear"
 
 
+@pytest.mark.parametrize(
+    ("micro", "sequence", "context", "fits"),
+    [(2, 24, 1, True), (1, 24, 1, False), (2, 24, 2, False), (4, 24, 2, True), (1, 64, 4, True)],
+)
+def test_passes_whose_tokens_tensor_cores_do_not_take_are_refused(
+    tmp_path: Path, micro: int, sequence: int, context: int, fits: bool
+) -> None:
+    changes = {
+        "model": {"sequence": sequence, "kv_heads": 4},
+        "batch": {"micro": micro},
+        "parallel": {"context": context},
+        "precision": {"compute": "bfloat16", "float8": "rowwise"},
+    }
+    path = jobs.write(tmp_path / "job.yaml", tmp_path, **changes)
+    if fits:
+        assert config.load(path).batch.micro == micro
+        return
+    expected = (
+        f"precision.float8 rowwise: batch.micro {micro} x model.sequence {sequence} / parallel.context {context} "
+        "is not a multiple of 16 tokens"
+    )
+    with pytest.raises(exits.Failure, match=expected):
+        config.load(path)
+
+
 def test_float8_of_float32_is_refused(tmp_path: Path) -> None:
     path = jobs.write(tmp_path / "job.yaml", tmp_path, precision={"float8": "rowwise"})
     with pytest.raises(exits.Failure, match="float8 needs compute: bfloat16"):

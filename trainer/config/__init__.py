@@ -10,12 +10,12 @@ from trainer.config.files import load
 from trainer.config.job import FIXED, Job, changed, free
 from trainer.config.model import FAMILIES, Model, RopeScaling
 from trainer.config.optimiser import Optimiser, Schedule
-from trainer.config.parallel import Parallel, Precision, Recompute
+from trainer.config.parallel import TILE, Parallel, Precision, Recompute
 from trainer.config.section import Section
 from trainer.config.watching import Limits, Metrics, Profile, Watch
 
 __all__ = [
-    "FAMILIES", "FIXED", "S3", "Batch", "Checkpoint", "Data", "DataSource", "Evaluate", "Job", "Limits", "Metrics",
-    "Model", "Optimiser", "Parallel", "Precision", "Profile", "Recompute", "RopeScaling", "Schedule", "Section",
-    "Shuffle", "Watch", "changed", "free", "load",
+    "FAMILIES", "FIXED", "S3", "TILE", "Batch", "Checkpoint", "Data", "DataSource", "Evaluate", "Job", "Limits",
+    "Metrics", "Model", "Optimiser", "Parallel", "Precision", "Profile", "Recompute", "RopeScaling", "Schedule",
+    "Section", "Shuffle", "Watch", "changed", "free", "load",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from trainer.config.checkpoint import Checkpoint
 from trainer.config.data import Batch, Data, Evaluate
 from trainer.config.model import Model
 from trainer.config.optimiser import Optimiser, Schedule
-from trainer.config.parallel import Parallel, Precision, Recompute
+from trainer.config.parallel import TILE, Parallel, Precision, Recompute
 from trainer.config.section import Count, Positive, Section, check
 from trainer.config.watching import Limits, Metrics, Watch
 
@@ -74,6 +74,18 @@ class Job(Section):
         keys = ("heads", "kv_heads", "sequence")
         sizes = {key: getattr(self.model, key, None) for key in keys}
         yield from self.parallel.misfits(sizes, tied=False)
+
+    @check
+    def _float8_has_whole_tiles(self) -> Iterator[str]:
+        # Of the gradient of a matrix, tokens are the side that is summed over, all tokens of a tensor group.
+        if self.precision.float8 == "none":
+            return
+        micro, sequence, parts = self.batch.micro, self.model.sequence, self.parallel.context
+        if micro * sequence % (TILE * parts):
+            yield (
+                f"precision.float8 {self.precision.float8}: batch.micro {micro} x model.sequence {sequence} / "
+                f"parallel.context {parts} is not a multiple of {TILE} tokens"
+            )
 
     @check
     def _patience_ends_in_time(self) -> Iterator[str]:

@@ -58,6 +58,10 @@ class Parallel(Section):
             yield f"{' x '.join(groups)}: does not divide model.{key} {size}"
 
 
+TILE = 16
+"""Of each side of a matrix in float8: tensor cores take only multiples of it."""
+
+
 class Precision(Section):
     """Arithmetic of the passes; the parameters that the optimiser keeps are always float32."""
 
