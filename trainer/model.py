@@ -53,11 +53,19 @@ def shape(model: Model) -> Any:
 
 
 def build(config: Any) -> nn.Module:
-    """A float32 model on the meta device: every shape, no memory."""
+    """A float32 model on the meta device: every shape, no memory, and no dropout, whatever its configuration says."""
     config._attn_implementation = "sdpa"
+    config.attention_dropout = 0.0  # the only one of these families; recompute.py would draw it anew
     with torch.device("meta"):
         model: nn.Module = _class(config.model_type, "ForCausalLM")(config).float()
     return model.train()
+
+
+def dropout(model: Model) -> float:
+    """The share of attention that a Hugging Face folder would drop in training, and `build` does not."""
+    if model.huggingface is None:
+        return 0.0
+    return float(shapes.read_config(model).get("attention_dropout") or 0.0)
 
 
 def architecture(family: str) -> str:

@@ -82,6 +82,8 @@ def phases(job: Job, here: ranks.Ranks, stop: Stop) -> int:
     unigram = data.unigram_entropy
     if job.precision.float8 != "none" and (names := float8.left_out(model)):
         report.say(f"precision.float8: sides not divisible, left out in every block: {', '.join(names)}")
+    if share := models.dropout(job.model):
+        report.say(f"model.huggingface: attention_dropout {share:g} is not used: training is without dropout")
     for line in unlocked:
         report.say(f"warning: {line}")
     report.say(

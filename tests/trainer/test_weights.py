@@ -40,6 +40,8 @@ BROKEN: dict[str, Callable[[list[Path]], None]] = {
     "without-files": lambda files: [file.unlink() for file in files] and None,
 }
 """What was done to a folder of weights before a job starts from it."""
+DROPOUT = {"mistral": 0.1, "qwen2": 0.1}
+"""In the published `config.json`."""
 CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 
 
@@ -60,6 +62,7 @@ def publish(folder: Path, name: str) -> dict[str, Any]:
             if parameter.ndim == 1:  # biases and norms that show when they are lost
                 parameter.normal_(float("norm" in key), 0.2)
     theirs.generation_config.max_new_tokens = 7
+    theirs.config.attention_dropout = DROPOUT.get(name, 0.0)
     theirs.to(getattr(torch, DTYPES.get(name, "float32"))).save_pretrained(folder, max_shard_size="40KB")
     assert len(list(folder.glob("*.safetensors"))) > 1
     ByT5Tokenizer(chat_template="{% for m in messages %}{{ m.content }}{% endfor %}").save_pretrained(folder)
@@ -80,7 +83,7 @@ def outcomes(
     changes: dict[str, dict[str, Any]] = {}
     for name, model in published.items():
         changes[f"{name}-still"] = {"model": model, "steps": 3, "optimiser": STILL}
-        changes[f"{name}-moved"] = {"model": model}
+        changes[f"{name}-moved"] = {"model": model, "recompute": {"mode": "full"}}
     for name, harm in BROKEN.items():
         folder = tmp_path_factory.mktemp("broken") / name
         shutil.copytree(published["llama"]["huggingface"], folder)
@@ -188,13 +191,26 @@ def test_a_published_model_trains_as_transformers_alone_trains_it(
     from tests.trainer import reference
 
     outcome = outcomes[f"{name}-moved"]
-    start = AutoModelForCausalLM.from_pretrained(published[name]["huggingface"], dtype=torch.float32)
+    start = AutoModelForCausalLM.from_pretrained(
+        published[name]["huggingface"], dtype=torch.float32, attention_dropout=0.0
+    )
     plain = reference.train(
         jobs.job(outcome.output, model=published[name]), outcome.output / "data", start.train()
     )
     assert outcome.losses == pytest.approx(plain.losses, rel=1e-5)
     for key, value in outcome.weights(12).items():
         assert float((plain.weights[key] - value).norm() / value.norm()) < 1e-4, key
+
+
+def test_dropout_that_is_not_used_is_said(
+    outcomes: dict[str, Outcome], published: dict[str, dict[str, Any]]
+) -> None:
+    line = "model.huggingface: attention_dropout 0.1 is not used: training is without dropout"
+    assert outcomes["mistral-moved"].text.count(line) == 2 * len(DROPOUT)
+    for name, model in published.items():
+        said = json.loads((Path(model["huggingface"]) / "config.json").read_text())
+        others = [key for key in said if "dropout" in key or key.endswith("pdrop")]
+        assert others == ["attention_dropout"], name
 
 
 def test_an_export_is_complete(

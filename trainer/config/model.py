@@ -45,7 +45,7 @@ class Model(Section):
     initial_deviation: float = 0.02
     """Standard deviation of freshly drawn weights."""
     huggingface: Path | None = None
-    """Folder to read shape and weights from; excludes the shape's own keys."""
+    """Folder to read shape and weights from; excludes the shape's own keys. Its dropout is not used."""
 
     @check
     def _shape_or_folder(self) -> Iterator[str]:
