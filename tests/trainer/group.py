@@ -2,12 +2,13 @@
 
     python -m torch.distributed.run … -m tests.trainer.group JOBS.json
 
-JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once
-the data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data`
-makes one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask`
-sends that process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step;
-`copy_seconds` makes the copy for a background save take so much longer; `own_node` has each process on a node of
-its own. Each process writes its statuses to a file of its own.
+JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once the
+data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data` makes
+one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask` sends that
+process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step; `copy_seconds`
+makes the copy for a background save take so much longer; `late` makes one process's clock for saves leap ahead by a
+day in each of those steps; `own_node` has each process on a node of its own. Each process writes its statuses to a
+file of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,12 +33,15 @@ from torch.distributed.checkpoint.staging import DefaultStager
 
 from trainer import building, config, exits, loop, ranks, summary
 from trainer import model as models
+from trainer.checkpoint import saving
 from trainer.checkpoint.store import Store
 from trainer.data import opening
 from trainer.data.batches import Micro
 from trainer.files import write_atomically
 from trainer.run import phases
 from trainer.signals import Stop
+
+DAY = 86400.0
 
 
 @contextmanager
@@ -52,10 +57,12 @@ def injected(
     forget: int | None = None,
     copy_seconds: float = 0.0,
     copy_fails: bool = False,
+    late: Sequence[int] = (),
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
-    copy = DefaultStager._stage
+    copy, clock = DefaultStager._stage, saving.time
+    days = 0
     mine = here.rank == here.world - 1
 
     def copied(*arguments: Any, **keywords: Any) -> Any:
@@ -65,6 +72,8 @@ def injected(
         return copy(*arguments, **keywords)
 
     def poisoned(state: loop.Run, micro: Micro, over: int) -> torch.Tensor:
+        nonlocal days
+        days = sum(step <= state.step + 1 for step in late)
         loss = forward(state, micro, over)
         if mine and state.step + 1 == ask:
             os.kill(os.getpid(), signal.SIGUSR1)
@@ -95,6 +104,8 @@ def injected(
         opening.opened = broken
     if copy_seconds or copy_fails:
         DefaultStager._stage = copied  # type: ignore[method-assign]
+    if late and mine:
+        saving.time = SimpleNamespace(monotonic=lambda: clock.monotonic() + days * DAY)
     if slow and mine:
         building.build = dragged
     if forget is not None and here.leader:
@@ -109,6 +120,7 @@ def injected(
         loop.forward, opening.opened, opening.folders = forward, opened, folders
         building.build = build
         DefaultStager._stage = copy  # type: ignore[method-assign]
+        saving.time = clock
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 

@@ -17,11 +17,19 @@ pytestmark = pytest.mark.processes
 
 SAVING = {"checkpoint": {"every": 4, "keep": 9}}
 BACKGROUND = {"checkpoint": {"every": 4, "keep": 9, "asynchronous": True}}
+BY_CLOCK = {"checkpoint": {"minutes": 60, "keep": 9}}
 CASES: dict[str, dict[str, Any]] = {
     "plain": SAVING,
     "background": BACKGROUND,
     "background-slow-copy": {**BACKGROUND, "faults": {"copy_seconds": 0.3}},
     "background-no-copy": {**BACKGROUND, "faults": {"copy_fails": True}},
+    "clock": {"steps": 8, **BY_CLOCK, "faults": {"late": [2, 5]}},
+    "clock-again": {"output": "clock", **BY_CLOCK, "faults": {"late": [9]}},
+    "clock-in-background": {
+        "checkpoint": {"minutes": 60, "keep": 9, "asynchronous": True},
+        "faults": {"late": [2, 5]},
+    },
+    "clock-always": {"steps": 3, "checkpoint": {"minutes": 1e-9, "keep": 9}},
     "full-disk": {**SAVING, "faults": {"file_bytes": 100_000}},
     "disk-free-again": {**SAVING, "output": "full-disk"},
     "full-disk-in-background": {**BACKGROUND, "faults": {"file_bytes": 100_000}},
@@ -77,6 +85,33 @@ def test_background_saves_change_nothing_of_the_result(name: str, outcomes: dict
         assert all(bool((ours[name] == value).all()) for name, value in theirs.items()), (
             "the copy was taken too late"
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("clock", [3, 6, 8, 10, 12]),  # "clock-again" goes on after step 8
+        ("clock-in-background", [3, 6, 12]),
+        ("clock-always", [1, 2, 3]),
+    ],
+)
+def test_one_clock_makes_all_save_and_starts_again(
+    name: str, saved: list[int], outcomes: dict[str, Outcome]
+) -> None:
+    """A clock that leaps in a step is asked when the next one begins, and all save after that."""
+    outcome = outcomes[name]
+    assert outcome.status == exits.FINISHED, outcome.message
+    assert list(outcome.history.checkpoints) == saved
+    store = Store(outcome.output / "checkpoints")
+    assert store.steps() == saved[::-1]
+    for checkpoint in store.saved():
+        store.verify(checkpoint, store.read_commit(checkpoint))
+
+
+def test_a_start_does_not_count_the_time_before_it(outcomes: dict[str, Outcome]) -> None:
+    again = outcomes["clock-again"]
+    assert again.status == exits.FINISHED, again.message
+    assert [start["step"] for start in again.history.starts] == [0, 8]
 
 
 @pytest.mark.parametrize("name", ["full-disk", "full-disk-in-background"])
