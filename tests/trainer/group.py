@@ -7,8 +7,8 @@ data is prepared, as a full disk does; `poison` makes one process's loss infinit
 one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask` sends that
 process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step; `copy_seconds`
 makes the copy for a background save take so much longer; `late` makes one process's clock for saves leap ahead by a
-day in each of those steps; `own_node` has each process on a node of its own. Each process writes its statuses to a
-file of its own.
+day in each of those steps; `count` writes what each step's passes asked of other processes to `collectives.json`;
+`own_node` has each process on a node of its own. Each process writes its statuses to a file of its own.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.checkpoint.staging import DefaultStager
+from torch.distributed.tensor.debug import CommDebugMode
 
 from trainer import building, config, exits, loop, ranks, summary
 from trainer import model as models
+from trainer import optimiser as optimisers
 from trainer.checkpoint import saving
 from trainer.checkpoint.store import Store
 from trainer.data import opening
@@ -58,6 +61,7 @@ def injected(
     copy_seconds: float = 0.0,
     copy_fails: bool = False,
     late: Sequence[int] = (),
+    count: bool = False,
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
@@ -115,13 +119,40 @@ def injected(
                 shutil.rmtree(store.path(step))
         (job.output / summary.FILE).unlink()
     try:
-        yield
+        with counted(job.output) if count else nullcontext():
+            yield
     finally:
         loop.forward, opening.opened, opening.folders = forward, opened, folders
         building.build = build
         DefaultStager._stage = copy  # type: ignore[method-assign]
         saving.time = clock
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def counted(output: Path) -> Iterator[None]:
+    """Count collectives between the agreement at the beginning of a step and the norm of its gradient."""
+    agree, clip = loop.Run.agree, optimisers.clip
+    steps: list[dict[str, int]] = []
+    passes = ExitStack()
+
+    def agreed(*arguments: Any) -> Any:
+        result = agree(*arguments)
+        mode = passes.enter_context(CommDebugMode())
+        passes.callback(lambda: steps.append({str(k): v for k, v in mode.get_comm_counts().items()}))
+        return result
+
+    def clipped(*arguments: Any) -> float:
+        passes.close()
+        return clip(*arguments)
+
+    loop.Run.agree, optimisers.clip = agreed, clipped  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        loop.Run.agree, optimisers.clip = agree, clip  # type: ignore[method-assign]
+    if dist.get_rank() == 0:
+        (output / "collectives.json").write_text(json.dumps(steps))
 
 
 def main(listing: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,46 @@ TWO: dict[str, dict[str, Any]] = {
     "bfloat16": {"precision": {"compute": "bfloat16"}},
     "bfloat16-all": {"precision": {"compute": "bfloat16", "reduce": "bfloat16"}},
 }
+HYBRID = {"strategy": "HYBRID_SHARD", "shard_size": 2}
+BFLOAT16 = {"precision": {"compute": "bfloat16"}}
+ACCUMULATED: dict[str, Any] = {"batch": {"micro": 1}, "faults": {"count": True}}
 FOUR: dict[str, dict[str, Any]] = {
-    "hybrid": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}},
-    "hybrid-accumulated": {"parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2}, "batch": {"micro": 1}},
-    "hybrid-whole": {
-        "parallel": {"strategy": "HYBRID_SHARD", "shard_size": 2, "accumulate": "whole"},
-        "batch": {"micro": 1},
-    },
-    "full-4": {},
+    "hybrid": {"parallel": HYBRID},
+    "hybrid-accumulated": {"parallel": HYBRID, **ACCUMULATED},
+    "hybrid-whole": {"parallel": {**HYBRID, "accumulate": "whole"}, **ACCUMULATED},
+    "full-4": ACCUMULATED,
+    "full-whole-4": {"parallel": {"accumulate": "whole"}, **ACCUMULATED},
+    "grad-op-4": {"parallel": {"strategy": "SHARD_GRAD_OP"}, **ACCUMULATED},
+    "no-shard-4": {"parallel": {"strategy": "NO_SHARD"}, **ACCUMULATED},
     "more-places-than-sequences": {"batch": {"micro": 3}},
+    "bfloat16-hybrid": {"parallel": HYBRID, **BFLOAT16},
+    "bfloat16-full-4": BFLOAT16,
+    "bfloat16-grad-op": {"parallel": {"strategy": "SHARD_GRAD_OP"}, **BFLOAT16},
+    "bfloat16-no-shard": {"parallel": {"strategy": "NO_SHARD"}, **BFLOAT16},
 }
-CASES = [*TWO, *FOUR]
+ONE: dict[str, dict[str, Any]] = {"alone": {}}
+CASES = [*TWO, *FOUR, *ONE]
+
+PASSES = 2
+"""Of a step, where each process puts one of its two sequences through the model at a time."""
+UNITS = 4
+"""What is gathered and reduced together: the embedding, each of two blocks, the output layer with the last norm."""
+COLLECTIVES = {
+    # The first block is gathered again in the backward pass; the others are still there, or not needed.
+    "full-4": (PASSES * (UNITS + 1), PASSES * UNITS, 0),
+    "full-whole-4": (PASSES * (UNITS + 1), UNITS, 0),
+    "grad-op-4": (PASSES * UNITS, PASSES * UNITS, 0),
+    "hybrid-accumulated": (PASSES * (UNITS + 1), PASSES * UNITS, UNITS),
+    "hybrid-whole": (PASSES * (UNITS + 1), UNITS, UNITS),
+    "no-shard-4": (0, 0, UNITS),
+}
+"""All-gathers, reduce-scatters and all-reduces of one step's passes."""
 
 
 @pytest.fixture(scope="module")
 def outcomes(group: Group, questions: Path) -> dict[str, Outcome]:
     answers = {"answers": {"data": {"source": str(questions)}, "batch": {"micro": 1}}}
-    return group(2, TWO | answers) | group(4, FOUR)
+    return group(1, ONE) | group(2, TWO | answers) | group(4, FOUR)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +115,19 @@ def test_bfloat16_stays_near_float32(
     assert all(value.dtype == value.float().dtype for value in outcome.weights(12).values()), (
         "master weights are float32"
     )
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_passes_ask_of_others_what_the_strategy_says(name: str, outcomes: dict[str, Outcome]) -> None:
+    steps = json.loads((outcomes[name].output / "collectives.json").read_text())
+    assert len(steps) == 12
+    gathers, scatters, reduces = COLLECTIVES[name]
+    expected = {
+        "c10d._allgather_base_": gathers,
+        "c10d._reduce_scatter_base_": scatters,
+        "c10d.allreduce_": reduces,
+    }
+    assert all(step == {key: count for key, count in expected.items() if count} for step in steps), steps[0]
 
 
 def test_the_loss_falls(references: dict[str, Any]) -> None:
