@@ -7,8 +7,9 @@ data is prepared, as a full disk does; `poison` makes one process's loss infinit
 one process fail to open its data; `slow` makes one process's first block take so many seconds more; `ask` sends that
 process SIGUSR1 in that step; `forget` removes what an earlier run of the job kept after that step; `copy_seconds`
 makes the copy for a background save take so much longer; `late` makes one process's clock for saves leap ahead by a
-day in each of those steps; `count` writes what each step's passes asked of other processes to `collectives.json`;
-`own_node` has each process on a node of its own. Each process writes its statuses to a file of its own.
+day in each of those steps; `count` writes what the passes of so many steps asked of other processes to
+`collectives.json`; `own_node` has each process on a node of its own. Each process writes its statuses to a file of
+its own.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def injected(
     copy_seconds: float = 0.0,
     copy_fails: bool = False,
     late: Sequence[int] = (),
-    count: bool = False,
+    count: int = 0,
 ) -> Iterator[None]:
     """Real faults, in a real process, for the time of one job."""
     forward, opened, folders, build = loop.forward, opening.opened, opening.folders, building.build
@@ -119,7 +120,7 @@ def injected(
                 shutil.rmtree(store.path(step))
         (job.output / summary.FILE).unlink()
     try:
-        with counted(job.output) if count else nullcontext():
+        with counted(job.output, count) if count else nullcontext():
             yield
     finally:
         loop.forward, opening.opened, opening.folders = forward, opened, folders
@@ -130,7 +131,7 @@ def injected(
 
 
 @contextmanager
-def counted(output: Path) -> Iterator[None]:
+def counted(output: Path, count: int) -> Iterator[None]:
     """Count collectives between the agreement at the beginning of a step and the norm of its gradient."""
     agree, clip = loop.Run.agree, optimisers.clip
     steps: list[dict[str, int]] = []
@@ -138,8 +139,9 @@ def counted(output: Path) -> Iterator[None]:
 
     def agreed(*arguments: Any) -> Any:
         result = agree(*arguments)
-        mode = passes.enter_context(CommDebugMode())
-        passes.callback(lambda: steps.append({str(k): v for k, v in mode.get_comm_counts().items()}))
+        if len(steps) < count:
+            mode = passes.enter_context(CommDebugMode())
+            passes.callback(lambda: steps.append({str(k): v for k, v in mode.get_comm_counts().items()}))
         return result
 
     def clipped(*arguments: Any) -> float:
