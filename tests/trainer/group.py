@@ -32,7 +32,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.staging import DefaultStager
-from torch.distributed.tensor.debug import CommDebugMode
 
 from trainer import building, config, exits, loop, ranks, summary
 from trainer import model as models
@@ -133,6 +132,8 @@ def injected(
 @contextmanager
 def counted(output: Path, count: int) -> Iterator[None]:
     """Count collectives between the agreement at the beginning of a step and the norm of its gradient."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
     agree, clip = loop.Run.agree, optimisers.clip
     steps: list[dict[str, int]] = []
     passes = ExitStack()
@@ -157,6 +158,17 @@ def counted(output: Path, count: int) -> Iterator[None]:
         (output / "collectives.json").write_text(json.dumps(steps))
 
 
+def forget_compiled(output: Path | None) -> None:
+    """So that the next job compiles its own, as in a process of its own. What there was goes to `graphs.json`."""
+    import torch._dynamo  # seconds, that other groups needn't wait
+    from torch._dynamo.utils import counters
+
+    if output is not None:
+        (output / "graphs.json").write_text(json.dumps(counters["stats"]))
+    counters.clear()
+    torch._dynamo.reset()
+
+
 def main(listing: Path) -> None:
     tasks = json.loads(listing.read_text())
     stop = Stop()
@@ -172,6 +184,8 @@ def main(listing: Path) -> None:
                 statuses[file.stem] = [phases(job, place, stop), ""]
             except exits.Failure as failure:
                 statuses[file.stem] = [failure.status, str(failure)]
+        if job.compile:
+            forget_compiled(job.output if here.leader else None)
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))
     # As the trainer itself ends: threads of process groups may abort a process that takes itself apart.
     sys.stdout.flush()
