@@ -47,6 +47,9 @@ CASES: dict[str, dict[str, Any]] = {
     ),
     "float8-selective": merged(FLOAT8, {"recompute": {"mode": "selective"}, "steps": 4}),
     "float8-tensor": merged(split(steps=4), FLOAT8),
+    "float8-tensor-tensorwise": merged(
+        split(steps=4), merged(FLOAT8, {"precision": {"float8": "tensorwise"}})
+    ),
     "context": {"parallel": {"context": 2}, "recompute": {"mode": "full"}},
     "context-tensor": split(parallel={"context": 2}, model={"kv_heads": 4}),
     "context-answers": {"parallel": {"context": 2, "strategy": "HYBRID_SHARD", "shard_size": 2}},
