@@ -31,6 +31,10 @@ class Ranks:
     local_rank: int
     local_world: int
     device: torch.device
+    store: TCPStore
+    """The rendezvous' key-value store. It may outlive this start: put `name` before every key."""
+    name: str
+    """Of this start, the same on all processes."""
     control: Control
     counts: dist.ProcessGroup
     """gloo; small sums between CPUs, off the device's path."""
@@ -51,8 +55,8 @@ class Ranks:
         return f"rank {self.rank} of {self.world} on host {socket.gethostname()}"
 
 
-def join(limits: Limits) -> Ranks:
-    """Meet the other processes as torchrun's environment says; alone without it."""
+def join(limits: Limits, *, gpu: bool = True) -> Ranks:
+    """Meet the other processes as torchrun's environment says; alone without it. Without `gpu`, none is touched."""
     for name, value in {
         "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
@@ -67,7 +71,7 @@ def join(limits: Limits) -> Ranks:
     torch.set_num_threads(limits.threads or max(1, available_cpus() // local_world))
 
     device = torch.device("cpu")
-    if torch.cuda.is_available():
+    if gpu and torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     store = _store(world)
@@ -84,7 +88,7 @@ def join(limits: Limits) -> Ranks:
     names = [f"trainer-{random.SystemRandom().getrandbits(64):016x}"]
     dist.broadcast_object_list(names, src=0, group=counts)
     return Ranks(
-        rank, world, local_rank, local_world, device,
+        rank, world, local_rank, local_world, device, store, names[0],
         Control(store.clone(), names[0], rank, world, limits.collective_seconds), counts, saving,
     )  # fmt: skip
 

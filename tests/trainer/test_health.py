@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, torchrun
 from trainer.health import devices, nccl_log, verdict
-from trainer.health.__main__ import UNHEALTHY
+from trainer.health.check import UNHEALTHY
 
 GOOD = """\
 node-1:101:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9
@@ -128,19 +130,33 @@ def test_a_slow_connection_is_no_node_s_fault(half: int) -> None:
     assert (found.bad, found.doubtful, found.links) == ([], [], [(0, 1)])
 
 
+def check(
+    report: Path, processes: int, *options: str, module: str = "trainer.health", **environment: str
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """A real check: its end and its report."""
+    done = subprocess.run(
+        torchrun(processes, *module.split(), *options, "--report", str(report), launcher="trainer.launch"),
+        cwd=PROJECT, env={**ENVIRONMENT, **environment}, text=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert report.exists(), done.stdout[-2000:] + done.stderr[-3000:]
+    return done, json.loads(report.read_text())
+
+
+def faulty(
+    report: Path, fault: str, rank: int, *options: str
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Four nodes of one process each, one of them with a fault (faulty_node.py)."""
+    arguments = (fault, str(rank), "--node-size", "1", "--limit", "40", *options)
+    return check(report, 4, *arguments, module="tests.trainer.faulty_node")
+
+
 @pytest.mark.processes
 def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
     """The floor is far above what loopback does, so the check must fail, and say how fast it was."""
-    report = tmp_path / "report.json"
-    done = subprocess.run(
-        torchrun(4, "trainer.health", "--node-size", "2", "--floor", "1000",
-                 "--floor-within", "1000", "--gpus", "8", "--report", str(report),
-                 launcher="trainer.launch"),
-        cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=300,
-    )  # fmt: skip
+    done, content = check(
+        tmp_path / "report.json", 4, "--node-size", "2", "--floor", "1000", "--floor-within", "1000"
+    )
     assert done.returncode == UNHEALTHY, done.stderr[-3000:]
-    content = json.loads(report.read_text())
-    assert any("8 GPUs were expected, and none is visible" in line for line in content["problems"])
     assert any(line.startswith("too slow, all with each other: ") for line in content["problems"])
     assert sum("GB/s within the node, floor 1000" in line for line in content["problems"]) == 2
     kinds = {(kind, operation) for kind, _, operation, _ in content["nodes"][0]["bandwidth"]}
@@ -153,16 +169,85 @@ def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_the_slow_one_of_four_is_named(tmp_path: Path) -> None:
     """Node 2 needs a fifth of a second more for every collective."""
-    report = tmp_path / "report.json"
-    done = subprocess.run(
-        torchrun(4, "tests.trainer.slow_node", "2", "--node-size", "1", "--floor", "0.025", "--report", str(report),
-                 launcher="trainer.launch"),
-        cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=300,
-    )  # fmt: skip
+    done, content = faulty(tmp_path / "report.json", "slow", 2, "--floor", "0.025")
     assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
-    content = json.loads(report.read_text())
     (problem,) = content["problems"]
     assert problem.startswith("slow with nodes that are fast with others: ")
     assert "(node 2); GB/s " in problem
     assert {node for pair in content["pairs"] for node in pair[:2]} == {0, 1, 2, 3}
     assert {kind for node in content["nodes"] for kind, *_ in node["bandwidth"]} == {"between", "all"}
+
+
+PLACE = "in between nodes 2 and 3: all_gather of 4096 KiB"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("raise", f"(node 2), rank 2: ArithmeticError: a cosmic ray, {PLACE}"),
+        ("kill", "(node 2), rank 2: its process was ended by SIGKILL"),
+        ("stop", f"(node 2), rank 2: no sign of life, {PLACE}"),
+        ("hang", f"(node 3), ranks 2, 3: no progress for 40 s, {PLACE}"),
+    ],
+)
+def test_who_breaks_a_measurement_off_is_named(fault: str, named: str, tmp_path: Path) -> None:
+    done, content = faulty(tmp_path / "report.json", fault, 2)
+    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    (problem,) = content["problems"]
+    assert problem.endswith(named)
+    assert f"health: {problem}" in done.stdout
+    (_, members, operation, _), *_ = content["nodes"][0]["bandwidth"]
+    assert (members, operation) == ([0, 1], "all_gather"), "what was measured is reported"
+
+
+@pytest.mark.processes
+def test_a_process_that_is_killed_with_its_worker_is_named(tmp_path: Path) -> None:
+    """torchrun then ends all others of that node: the report is written before they go."""
+    done, content = faulty(tmp_path / "report.json", "orphan", 2)
+    assert done.returncode == 128 + 9, done.stdout[-2000:] + done.stderr[-3000:]
+    (problem,) = content["problems"]
+    assert problem.endswith("(node 2), rank 2: the process that watches it is gone")
+
+
+def driver(folder: Path, script: str) -> str:
+    """A PATH whose nvidia-smi is this shell script; `gpus N` prints N good ones."""
+    folder.mkdir()
+    program = folder / "nvidia-smi"
+    good = "$n, NVIDIA H100 80GB HBM3, 0, 45, 1980, 1980, Not Active, No, No"
+    program.write_text(
+        f'#!/bin/sh\ngpus() {{ n=0; while [ $n -lt $1 ]; do echo "{good}"; n=$((n+1)); done; }}\n{script}\n'
+    )
+    program.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("script", "options", "named"),
+    [
+        ("gpus $((8 - RANK))", (), "(node 1): 8 GPUs were expected, 7 are visible"),
+        ("[ $RANK = 1 ] || gpus 8", ("--gpus", "8"), "(node 1): 8 GPUs were expected, none is visible"),
+        ("[ $RANK = 1 ] && exit 9; gpus 8", (), "returned non-zero exit status 9."),
+        ("gpus 1 | sed s/0,/$((3*RANK)),/2", (), "(node 1): GPU 0 has 3 uncorrected memory errors"),
+    ],
+)
+def test_a_node_with_bad_devices_is_named_before_anything_uses_them(
+    script: str, options: tuple[str, ...], named: str, tmp_path: Path
+) -> None:
+    path = driver(tmp_path / "bin", script)
+    done, content = check(tmp_path / "report.json", 2, "--node-size", "1", *options, PATH=path)
+    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    (problem,) = content["problems"]
+    assert problem.endswith(named)
+    assert content["nodes"][0]["bandwidth"] == []
+
+
+@pytest.mark.processes
+def test_gpus_that_the_driver_lists_and_cuda_cannot_use(tmp_path: Path) -> None:
+    path = driver(tmp_path / "bin", "gpus 2")
+    done, content = check(tmp_path / "report.json", 2, PATH=path, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    (problem,) = content["problems"]
+    assert "(node 0), ranks 0, 1: " in problem
+    assert problem.endswith(", in starting its GPU")

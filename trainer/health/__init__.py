@@ -2,7 +2,9 @@
 
     python -m trainer.launch [torchrun's options] -m trainer.health [--instance-type p5.48xlarge] [--report FILE]
 
-devices.py asks the GPUs, sweep.py measures collectives within nodes and between pairs of nodes, nccl_log.py reads
-what NCCL says of the network that it chose, verdict.py judges all of it and names nodes. On CPUs the same sweep runs
-over gloo.
+check.py is the course of it. First every node looks at its own devices (node.py, devices.py); a node whose devices are
+not right is named, and nothing more is tried. Then a process of its own for each GPU (worker.py) measures collectives
+within nodes and between pairs of nodes (sweep.py) and reads what NCCL says of the network that it chose (nccl_log.py);
+what hangs or dies there is named by progress.py. verdict.py judges the measurements. On CPUs the same sweep runs over
+gloo.
 """

@@ -86,3 +86,26 @@ def _cleared(measured: Mapping[Pair, float], floor: float) -> set[int]:
 
 def names(numbers: Sequence[int], hosts: Sequence[str]) -> str:
     return ", ".join(f"{hosts[number]} (node {number})" for number in numbers)
+
+
+def sentences(between: Mapping[Pair, float], floor: float, hosts: Sequence[str]) -> list[str]:
+    """The judgement in words, which name nodes and connections."""
+    found = judge(between, floor)
+
+    def speeds(nodes: list[int]) -> str:
+        own = {pair: speed for pair, speed in sorted(between.items()) if {*pair} & {*nodes}}
+        return ", ".join(f"{a}-{b}: {speed:.1f}" for (a, b), speed in own.items())
+
+    lines = []
+    if found.bad:
+        lines.append(f"slow with nodes that are fast with others: {names(found.bad, hosts)}; "
+                     f"GB/s {speeds(found.bad)}, floor {floor}")  # fmt: skip
+    if found.doubtful:
+        lines.append(f"too slow, all with each other: {names(found.doubtful, hosts)}; "
+                     f"GB/s {speeds(found.doubtful)}, floor {floor}")  # fmt: skip
+    lines += [
+        f"the connection of {names(pair, hosts)} is slow, though both are fast with others: "
+        f"{between[pair]:.1f} GB/s, floor {floor}"
+        for pair in found.links
+    ]
+    return lines

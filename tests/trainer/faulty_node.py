@@ -1,0 +1,61 @@
+"""The health check on a machine one of whose processes has a fault in the middle of a measurement.
+
+python -m trainer.launch … -m tests.trainer.faulty_node FAULT RANK [the check's options]
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from trainer.health import __main__ as health
+from trainer.health import sweep
+
+DELAY = 0.2
+"""Seconds before each collective of the slow process."""
+SECOND = 2
+"""Measurement in which all faults but `slow` happen."""
+
+
+def fail() -> None:
+    raise ArithmeticError("a cosmic ray")
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "slow": lambda: time.sleep(DELAY),
+    "raise": fail,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "hang": lambda: time.sleep(1e6),
+    "orphan": lambda: os.kill(os.getppid(), signal.SIGKILL),
+}
+
+
+def main(fault: str, rank: int, arguments: list[str]) -> int:
+    original = sweep._operation
+    measurements = 0
+
+    def faulty(*settings: Any) -> Any:
+        nonlocal measurements
+        measurements += 1
+        operation = original(*settings)
+        if fault != "slow" and measurements != SECOND:
+            return operation
+
+        def then() -> None:
+            FAULTS[fault]()
+            operation()
+
+        return then
+
+    if int(os.environ["RANK"]) == rank:
+        sweep._operation = faulty
+    return health.main(arguments)
+
+
+if __name__ == "__main__":
+    health.end(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,203 @@
+"""The course of a check, in the process that watches: nodes look at their devices, then workers measure, then the first
+process judges and reports.
+
+Whatever breaks off, hangs or dies meanwhile becomes a report that names it, with the status for a bad node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import PrefixStore
+
+from trainer import exits, ranks
+from trainer.config import Limits
+from trainer.health import node, verdict
+from trainer.health.nccl_log import Network
+from trainer.health.progress import SETTLE_SECONDS, Progress, Tracker
+from trainer.health.worker import Plan, Worker
+from trainer.pulse import Signs
+
+UNHEALTHY = 4
+"""Exit status: a node is bad. Another start on the same nodes will not help."""
+MEETING_SECONDS = 300
+"""Limit on the start: until all processes are there and have looked at their devices."""
+SILENCE = 0.25
+"""Seconds without a sign of life after which a process counts as lost, as a share of the limit on a measurement."""
+PAUSE = 0.3
+"""Seconds between two looks at what the workers tell."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the nodes are held to."""
+
+    floor: float | None
+    floor_within: float | None
+    gpus: int | None
+    limit: float
+    """Seconds without progress after which a measurement hangs."""
+    node_size: int | None = None
+
+    @property
+    def silence(self) -> float:
+        return SILENCE * self.limit
+
+
+class Check:
+    """One process's part in it."""
+
+    def __init__(self, worker: Worker, terms: Terms, logs: str, report: Path | None) -> None:
+        self._worker, self._terms, self._logs, self._file = worker, terms, logs, report
+        self._leader = os.environ.get("RANK", "0") == "0"
+        self._nodes: list[node.Node] = []
+        self._told_to_end: float | None = None
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, *_: object) -> None:
+        self._told_to_end = self._told_to_end or time.monotonic()
+
+    def run(self) -> int:
+        """Returns the exit status."""
+        self._size = self._terms.node_size or int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        first = int(os.environ.get("RANK", "0")) % self._size == 0
+        own = node.look(self._size) if first else None
+        limits = Limits(start_seconds=MEETING_SECONDS, collective_seconds=self._terms.silence)
+        try:
+            here = ranks.join(limits, gpu=False)
+        except Exception as error:
+            self._report([f"the processes did not meet: {str(error).splitlines()[0]}"])
+            return exits.RETRY
+        try:
+            with here.control.phase("looking at the devices", MEETING_SECONDS):
+                everyone: list[node.Node | None] = [None] * here.world
+                dist.all_gather_object(everyone, own, group=here.counts)
+        except exits.Failure as failure:
+            self._report([str(failure)])
+            return UNHEALTHY
+        self._nodes = [one for one in everyone if one is not None]
+        problems = node.problems(self._nodes, self._terms.gpus)
+        if problems:
+            self._report(problems)
+            return self._leave(here, UNHEALTHY)
+        return self._measure(here)
+
+    def _measure(self, here: ranks.Ranks) -> int:
+        """Start the worker, and wait for the leader's conclusion."""
+        cuda = any(one.devices for one in self._nodes)
+        self._worker.start(
+            Plan(
+                here.rank, here.world, here.local_rank, self._size, cuda, self._terms.floor or 0.0, self._terms.limit,
+                os.environ["MASTER_ADDR"], here.store.port, here.name, self._logs, dict(os.environ),
+            )
+        )  # fmt: skip
+        progress = Progress(here.store, here.name)
+        tracker = Tracker(progress, here.world, self._terms.limit, self._terms.silence)
+        leader = Signs(PrefixStore(here.name, here.store))
+        while True:
+            time.sleep(PAUSE)
+            end = self._worker.ended_by()
+            if end and not progress.has_ended(here.rank):
+                progress.failed(here.rank, f"its process was {end}")
+            if here.leader and (status := self._conclusion(here, progress, tracker)) is not None:
+                progress.conclude(status)
+            if (status := progress.status()) is not None:
+                self._worker.kill()
+                return self._leave(here, status)
+            leader.look([0])
+            if leader.silent(self._terms.silence):
+                print(f"health: {here.control.name(0)}, which judges, gives no sign of life", file=sys.stderr)
+                return exits.RETRY
+            if not here.leader and self._since_told() > self._terms.silence:
+                return exits.TERMINATED
+
+    def _since_told(self) -> float:
+        """Seconds since a signal asked for the end."""
+        return time.monotonic() - self._told_to_end if self._told_to_end else 0.0
+
+    def _conclusion(self, here: ranks.Ranks, progress: Progress, tracker: Tracker) -> int | None:
+        """The status, once it is known and reported."""
+        tracker.look()
+        if tracker.done:
+            problems = self._judged(tracker.results)
+            self._report(problems, tracker.results)
+            return UNHEALTHY if problems else exits.FINISHED
+        if troubles := tracker.troubles():
+            partial = {rank: {"bandwidth": progress.bandwidth(rank)} for rank in range(here.world)}
+            self._report(
+                [self._named(text, found) for text, found in troubles.items()], partial | tracker.results
+            )
+            return UNHEALTHY
+        if self._since_told() > 2 * SETTLE_SECONDS:
+            lines = [self._named(text, found) for text, found in tracker.unfinished().items()]
+            self._report([f"told to end by a signal; {line}" for line in lines])
+            return exits.TERMINATED
+        return None
+
+    def _named(self, text: str, found: list[int]) -> str:
+        """`gpu-3 (node 1), rank 8: no progress for 120 s, in within node 1: all_reduce of 65536 KiB`"""
+        hosts = [one.host for one in self._nodes]
+        numbers = sorted({rank // self._size for rank in found})
+        processes = f"rank{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+        return f"{verdict.names(numbers, hosts)}, {processes}: {text}"
+
+    def _judged(self, results: dict[int, dict[str, Any]]) -> list[str]:
+        """What is wrong, now that everything is measured."""
+        hosts = [one.host for one in self._nodes]
+        floor, floor_within = self._terms.floor, self._terms.floor_within
+        problems = []
+        for rank, result in results.items():
+            where = hosts[rank // self._size]
+            problems += [f"{where}: {line}" for line in result.get("versions", [])]
+            if "network" in result and floor and len(hosts) > 1:
+                problems += [f"{where}: {line}" for line in Network(**result["network"]).problems()]
+        for number, speed in results[0]["within"]:
+            if floor_within and speed < floor_within:
+                where = verdict.names([number], hosts)
+                problems.append(f"{where}: {speed:.1f} GB/s within the node, floor {floor_within}")
+        if floor:
+            between = {(a, b): speed for a, b, speed in results[0]["between"]}
+            problems += verdict.sentences(between, floor, hosts)
+        return sorted(set(problems))
+
+    def _report(self, problems: list[str], results: dict[int, dict[str, Any]] | None = None) -> None:
+        """Say it and write it; the leader's only."""
+        if not self._leader:
+            return
+        for line in problems or ["all nodes are fit"]:
+            print(f"health: {line}", flush=True)
+        if not self._file:
+            return
+        results = results or {}
+        report = {
+            "problems": problems,
+            "floor": self._terms.floor,
+            "floor_within": self._terms.floor_within,
+            "pairs": [[a, b, round(speed, 3)] for a, b, speed in results.get(0, {}).get("between", [])],
+            "nodes": [
+                {**one.facts(), "bandwidth": [], **_public(results.get(number * self._size, {}))}
+                for number, one in enumerate(self._nodes)
+            ],
+        }
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps(report, indent=1) + "\n")
+
+    def _leave(self, here: ranks.Ranks, status: int) -> int:
+        """Leave together: torchrun ends all others of a node as soon as one has failed."""
+        try:
+            with here.control.phase("ending", self._terms.silence):
+                return status
+        except exits.Failure:
+            return status
+
+
+def _public(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: result[key] for key in ("bandwidth", "network") if key in result}

@@ -1,0 +1,193 @@
+"""The process that touches GPUs and NCCL. They may hang it or end it, so another process, that does neither, watches it
+and tells of it (`__main__.py`). It is forked before there are threads or connections."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import PrefixStore, TCPStore
+
+from trainer import versions, votes
+from trainer.health import nccl_log, verdict
+from trainer.health.progress import WAITING, Progress, give_signs
+from trainer.health.sweep import measure
+
+MIB = 1 << 20
+LARGEST = {"cuda": 1024 * MIB, "cpu": 4 * MIB}
+PATIENCE = 20
+"""Time limit of a collective of the worker, as a multiple of the check's own: who watches shall speak first."""
+STRANGERS = (signal.SIGTERM, signal.SIGINT)
+"""Signals that the watching process answers for both."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the watching process found out before there is anything to measure."""
+
+    rank: int
+    world: int
+    local_rank: int
+    node_size: int
+    cuda: bool
+    floor: float
+    limit: float
+    """Seconds."""
+    host: str
+    port: int
+    name: str
+    logs: str
+    """Folder of NCCL's logs of this process."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Worker:
+    """A forked process that waits for its plan."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        orders, self._plans = context.Pipe(duplex=False)
+        self._process = context.Process(target=_main, args=(orders, self._plans), daemon=True)
+        self._process.start()
+        orders.close()
+
+    def start(self, plan: Plan) -> None:
+        self._plans.send(plan)
+
+    def ended_by(self) -> str | None:
+        """None while it lives."""
+        code = self._process.exitcode
+        if code is None:
+            return None
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _main(plans: Connection, other_end: Connection) -> None:
+    other_end.close()
+    for number in STRANGERS:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        plan: Plan = plans.recv()
+    except EOFError:
+        os._exit(1)
+    os.environ |= plan.environment
+    store = TCPStore(plan.host, plan.port, is_master=False, wait_for_workers=False)
+    progress = Progress(store, plan.name)
+    threading.Thread(target=_outlive_nobody, args=(plans, plan), daemon=True).start()
+    work = Work(plan, progress)
+    give_signs(store, plan.name, plan.rank)
+    try:
+        progress.done(plan.rank, work.all(PrefixStore(f"{plan.name}/health/groups", store)))
+    except Exception as error:
+        lost = votes.of_a_collective(error)
+        if not lost:
+            traceback.print_exc()
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        progress.failed(plan.rank, reason, place=work.place, lost=lost)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # taking leave of processes that are gone may take for ever
+
+
+def _outlive_nobody(plans: Connection, plan: Plan) -> None:
+    try:
+        plans.recv()
+    except (EOFError, OSError):
+        store = TCPStore(plan.host, plan.port, is_master=False, wait_for_workers=False)
+        Progress(store, plan.name).failed(plan.rank, "the process that watches it is gone")
+    finally:
+        os._exit(1)
+
+
+class Work:
+    """All that is measured, and where this process is in it."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._plan, self._progress = plan, progress
+        self.place = ""
+        self._device = torch.device("cuda", plan.local_rank) if plan.cuda else torch.device("cpu")
+        self._bandwidth: list[Any] = []
+
+    def all(self, store: PrefixStore) -> dict[str, Any]:
+        plan = self._plan
+        if plan.cuda:
+            self._go("starting its GPU")
+            torch.cuda.set_device(self._device)
+            torch.ones(MIB, device=self._device).sum().item()
+        self._go(WAITING)
+        dist.init_process_group(
+            "gloo", store=store, rank=plan.rank, world_size=plan.world, timeout=self._timeout
+        )
+        nodes = plan.world // plan.node_size
+        inside = self._sweep("within", [(number,) for number in range(nodes)])
+        between: dict[verdict.Pair, float] = {}
+        while pairs := verdict.next_round(nodes, between, plan.floor):
+            between |= {(one[0], one[1]): speed for one, speed in self._sweep("between", [*pairs]).items()}
+        if nodes > 2:
+            self._sweep("all", [tuple(range(nodes))])
+        return {
+            "bandwidth": self._bandwidth,
+            "within": [[number, speed] for (number,), speed in sorted(inside.items())],
+            "between": [[*pair, speed] for pair, speed in sorted(between.items())],
+            **(self._network() if plan.cuda else {}),
+        }
+
+    def _go(self, place: str) -> None:
+        self.place = place
+        self._progress.at(self._plan.rank, place)
+
+    @property
+    def _timeout(self) -> timedelta:
+        return timedelta(seconds=PATIENCE * self._plan.limit)
+
+    def _sweep(self, kind: str, sets: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+        """Measure sets of nodes at the same time; GB/s of the largest all-reduce, on all processes."""
+        plan = self._plan
+        node, largest = plan.rank // plan.node_size, LARGEST[self._device.type]
+        found: dict[tuple[int, ...], float] = {}
+        for members in sets:  # every process has to make every group, in the same order
+            within = [
+                number * plan.node_size + local for number in members for local in range(plan.node_size)
+            ]
+            group = dist.new_group(within, timeout=self._timeout, backend="nccl" if plan.cuda else "gloo")
+            if node not in members or len(within) == 1:
+                continue
+            assert isinstance(group, dist.ProcessGroup)
+            for operation in ("all_gather", "all_reduce"):
+                sizes: dict[int, float] = {}
+                for size in (largest // 16, largest):
+                    self._go(f"{kind} {_those(members)}: {operation} of {size >> 10} KiB")
+                    sizes |= measure(operation, [size], within, group, self._device)
+                rounded = {str(size): round(speed, 3) for size, speed in sizes.items()}
+                self._bandwidth.append([kind, list(members), operation, rounded])
+                self._progress.found(plan.rank, self._bandwidth)
+                found[members] = sizes[largest]
+        self._go(WAITING)
+        everyone: list[Any] = [None] * plan.world
+        dist.all_gather_object(everyone, found)
+        return {members: speed for one in everyone for members, speed in one.items()}
+
+    def _network(self) -> dict[str, Any]:
+        logs = Path(self._plan.logs).glob("*.log")
+        network = nccl_log.read(line for path in logs for line in path.read_text().splitlines())
+        return {"network": asdict(network), "versions": versions.native(network.plugin)}
+
+
+def _those(nodes: tuple[int, ...]) -> str:
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"
