@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.instances import ACCELERATED
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, torchrun
+from trainer import exits
 from trainer.health import devices, nccl_log, verdict
-from trainer.health.check import UNHEALTHY
+from trainer.health.check import UNHEALTHY, Terms
 
 GOOD = """\
 node-1:101:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9
@@ -130,6 +133,10 @@ def test_a_slow_connection_is_no_node_s_fault(half: int) -> None:
     assert (found.bad, found.doubtful, found.links) == ([], [], [(0, 1)])
 
 
+def terms(kind: str | None, floor: float | None, within: float | None) -> Terms:
+    return Terms(kind, floor, within, None, 120)
+
+
 def check(
     report: Path, processes: int, *options: str, module: str = "trainer.health", **environment: str
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
@@ -148,6 +155,57 @@ def faulty(
     """Four nodes of one process each, one of them with a fault (faulty_node.py)."""
     arguments = (fault, str(rank), "--node-size", "1", "--limit", "40", *options)
     return check(report, 4, *arguments, module="tests.trainer.faulty_node")
+
+
+def test_every_type_of_the_clusters_is_known_here() -> None:
+    assert sorted(verdict.TYPES) == sorted(ACCELERATED)
+    assert verdict.FLOORS.keys() == verdict.FLOORS_WITHIN.keys()
+
+
+def test_an_unknown_type_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.health", "--instance-type", "p5.48xlrage"],
+        cwd=PROJECT, env=ENVIRONMENT, text=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == exits.CONFIG
+    assert done.stderr.startswith("health: p5.48xlrage is no instance type known here: p4d.24xlarge, ")
+
+
+@pytest.mark.parametrize(
+    ("held_to", "cuda", "expected"),
+    [
+        (terms("p5.48xlarge", 315.0, 430.0), True, []),
+        (
+            terms("p6-b200.48xlarge", None, None),
+            True,
+            [
+                "bandwidth between nodes is not judged: no floor is known for p6-b200.48xlarge, and no --floor",
+                "bandwidth within a node is not judged: no floor is known for p6-b200.48xlarge, and no --floor-within",
+            ],
+        ),
+        (terms(None, 1.0, 1.0), True, ["whether NCCL uses EFA is not judged: no --instance-type"]),
+        (terms(None, 1.0, 1.0), False, []),
+        (
+            terms(None, None, 1.0),
+            False,
+            ["bandwidth between nodes is not judged: no --instance-type, and no --floor"],
+        ),
+    ],
+)
+def test_what_is_not_judged_is_said(held_to: Terms, cuda: bool, expected: list[str]) -> None:
+    assert held_to.unchecked(2, 8, cuda) == expected
+
+
+@pytest.mark.processes
+def test_what_is_not_judged_is_in_the_report(tmp_path: Path) -> None:
+    done, content = check(
+        tmp_path / "report.json", 2, "--instance-type", "p6-b200.48xlarge", "--node-size", "1"
+    )
+    assert done.returncode == exits.FINISHED, done.stderr[-3000:]
+    assert content["problems"] == []
+    (line,) = content["unchecked"]
+    assert f"health: warning: {line}" in done.stdout
+    assert "all nodes are fit" not in done.stdout
 
 
 @pytest.mark.processes

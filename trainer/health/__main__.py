@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from trainer import exits
 from trainer.health import verdict
 
 
@@ -27,7 +28,12 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--report", type=Path, help="JSON file to write")
     options = parser.parse_args(arguments)
-    kind = options.instance_type or ""
+    kind = options.instance_type
+    if kind and kind not in verdict.TYPES:
+        if os.environ.get("RANK", "0") == "0":
+            known = ", ".join(verdict.TYPES)
+            print(f"health: {kind} is no instance type known here: {known}", file=sys.stderr, flush=True)
+        return exits.CONFIG
     floor = options.floor if options.floor is not None else verdict.FLOORS.get(kind)
     within = options.floor_within if options.floor_within is not None else verdict.FLOORS_WITHIN.get(kind)
 
@@ -42,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
         worker = Worker()
         try:
-            terms = Terms(floor, within, options.gpus, options.limit, options.node_size)
+            terms = Terms(kind, floor, within, options.gpus, options.limit, options.node_size)
             return Check(worker, terms, logs, options.report).run()
         finally:
             worker.kill()

@@ -40,12 +40,25 @@ PAUSE = 0.3
 class Terms:
     """What the nodes are held to."""
 
+    instance_type: str | None
     floor: float | None
     floor_within: float | None
     gpus: int | None
     limit: float
     """Seconds without progress after which a measurement hangs."""
     node_size: int | None = None
+
+    def unchecked(self, nodes: int, processes: int, cuda: bool) -> list[str]:
+        """What is measured and held to nothing, on so many nodes of so many processes."""
+        known = f"no floor is known for {self.instance_type}" if self.instance_type else "no --instance-type"
+        found = []
+        if nodes > 1 and not self.floor:
+            found.append(f"bandwidth between nodes is not judged: {known}, and no --floor")
+        if processes > 1 and not self.floor_within:
+            found.append(f"bandwidth within a node is not judged: {known}, and no --floor-within")
+        if cuda and nodes > 1 and not self.instance_type:
+            found.append("whether NCCL uses EFA is not judged: no --instance-type")
+        return found
 
     @property
     def silence(self) -> float:
@@ -92,11 +105,10 @@ class Check:
 
     def _measure(self, here: ranks.Ranks) -> int:
         """Start the worker, and wait for the leader's conclusion."""
-        cuda = any(one.devices for one in self._nodes)
         self._worker.start(
             Plan(
-                here.rank, here.world, here.local_rank, self._size, cuda, self._terms.floor or 0.0, self._terms.limit,
-                os.environ["MASTER_ADDR"], here.store.port, here.name, self._logs, dict(os.environ),
+                here.rank, here.world, here.local_rank, self._size, self._cuda, self._terms.floor or 0.0,
+                self._terms.limit, os.environ["MASTER_ADDR"], here.store.port, here.name, self._logs, dict(os.environ),
             )
         )  # fmt: skip
         progress = Progress(here.store, here.name)
@@ -119,6 +131,10 @@ class Check:
             if not here.leader and self._since_told() > self._terms.silence:
                 return exits.TERMINATED
 
+    @property
+    def _cuda(self) -> bool:
+        return any(one.devices for one in self._nodes)
+
     def _since_told(self) -> float:
         """Seconds since a signal asked for the end."""
         return time.monotonic() - self._told_to_end if self._told_to_end else 0.0
@@ -128,7 +144,7 @@ class Check:
         tracker.look()
         if tracker.done:
             problems = self._judged(tracker.results)
-            self._report(problems, tracker.results)
+            self._report(problems, tracker.results, measured=True)
             return UNHEALTHY if problems else exits.FINISHED
         if troubles := tracker.troubles():
             partial = {rank: {"bandwidth": progress.bandwidth(rank)} for rank in range(here.world)}
@@ -157,7 +173,7 @@ class Check:
         for rank, result in results.items():
             where = hosts[rank // self._size]
             problems += [f"{where}: {line}" for line in result.get("versions", [])]
-            if "network" in result and floor and len(hosts) > 1:
+            if "network" in result and self._terms.instance_type and len(hosts) > 1:
                 problems += [f"{where}: {line}" for line in Network(**result["network"]).problems()]
         for number, speed in results[0]["within"]:
             if floor_within and speed < floor_within:
@@ -168,17 +184,21 @@ class Check:
             problems += verdict.sentences(between, floor, hosts)
         return sorted(set(problems))
 
-    def _report(self, problems: list[str], results: dict[int, dict[str, Any]] | None = None) -> None:
+    def _report(
+        self, problems: list[str], results: dict[int, dict[str, Any]] | None = None, *, measured: bool = False
+    ) -> None:
         """Say it and write it; the leader's only."""
         if not self._leader:
             return
-        for line in problems or ["all nodes are fit"]:
+        unchecked = self._terms.unchecked(len(self._nodes), self._size, self._cuda) if measured else []
+        for line in [*(f"warning: {line}" for line in unchecked), *(problems or [_praise(unchecked)])]:
             print(f"health: {line}", flush=True)
         if not self._file:
             return
         results = results or {}
         report = {
             "problems": problems,
+            "unchecked": unchecked,
             "floor": self._terms.floor,
             "floor_within": self._terms.floor_within,
             "pairs": [[a, b, round(speed, 3)] for a, b, speed in results.get(0, {}).get("between", [])],
@@ -197,6 +217,10 @@ class Check:
                 return status
         except exits.Failure:
             return status
+
+
+def _praise(unchecked: list[str]) -> str:
+    return "nothing is wrong with what was judged" if unchecked else "all nodes are fit"
 
 
 def _public(result: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,9 @@ FLOORS_WITHIN = {
 }
 """The same for the 8 GPUs of one node: 90 % of 230.8 over a p4d's NVLink (NVIDIA/nccl#527) and of 480 with NVLink SHARP
 on 8 H100 (NVIDIA/nccl#1374)."""
+WITHOUT_FLOOR = ("p6-b200.48xlarge", "p6-b300.48xlarge")
+"""Types with EFA whose healthy figures nobody has published."""
+TYPES = (*FLOORS, *WITHOUT_FLOOR)
 
 Pair = tuple[int, int]
 
