@@ -1,6 +1,8 @@
 """The health check on a machine one of whose processes has a fault in the middle of a measurement.
 
 python -m trainer.launch … -m tests.trainer.faulty_node FAULT RANK [the check's options]
+
+`together` is no fault: every process waits in a measurement until all are in one.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from trainer.health import __main__ as health
@@ -25,12 +28,21 @@ def fail() -> None:
     raise ArithmeticError("a cosmic ray")
 
 
+def together() -> None:
+    """Go on when all processes have come here."""
+    folder = Path(os.environ["TOGETHER"])
+    (folder / os.environ["RANK"]).touch()
+    while len(list(folder.iterdir())) < int(os.environ["WORLD_SIZE"]):
+        time.sleep(0.05)
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     "slow": lambda: time.sleep(DELAY),
     "raise": fail,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "hang": lambda: time.sleep(1e6),
+    "together": together,
     "orphan": lambda: os.kill(os.getppid(), signal.SIGKILL),
 }
 
@@ -52,7 +64,7 @@ def main(fault: str, rank: int, arguments: list[str]) -> int:
 
         return then
 
-    if int(os.environ["RANK"]) == rank:
+    if int(os.environ["RANK"]) == rank or fault == "together":
         sweep._operation = faulty
     return health.main(arguments)
 

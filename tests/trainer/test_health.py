@@ -150,11 +150,11 @@ def check(
 
 
 def faulty(
-    report: Path, fault: str, rank: int, *options: str
+    report: Path, fault: str, rank: int, *options: str, **environment: str
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Four nodes of one process each, one of them with a fault (faulty_node.py)."""
     arguments = (fault, str(rank), "--node-size", "1", "--limit", "40", *options)
-    return check(report, 4, *arguments, module="tests.trainer.faulty_node")
+    return check(report, 4, *arguments, module="tests.trainer.faulty_node", **environment)
 
 
 def test_every_type_of_the_clusters_is_known_here() -> None:
@@ -227,13 +227,25 @@ def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_the_slow_one_of_four_is_named(tmp_path: Path) -> None:
     """Node 2 needs a fifth of a second more for every collective."""
-    done, content = faulty(tmp_path / "report.json", "slow", 2, "--floor", "0.025")
+    done, content = faulty(tmp_path / "report.json", "slow", 2, "--floor", "0.035")
     assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert problem.startswith("slow with nodes that are fast with others: ")
     assert "(node 2); GB/s " in problem
     assert {node for pair in content["pairs"] for node in pair[:2]} == {0, 1, 2, 3}
     assert {kind for node in content["nodes"] for kind, *_ in node["bandwidth"]} == {"between", "all"}
+    assert [line.partition(" reach ")[0] for line in content["warnings"]] == ["all 4 nodes together"]
+
+
+@pytest.mark.processes
+def test_pairs_are_measured_at_the_same_time(tmp_path: Path) -> None:
+    """And all nodes together after them, which is reported, and blames nobody."""
+    folder = tmp_path / "together"
+    folder.mkdir()
+    done, content = faulty(tmp_path / "report.json", "together", 0, TOGETHER=str(folder))
+    assert done.returncode == exits.FINISHED, done.stdout[-2000:] + done.stderr[-3000:]
+    assert [pair[:2] for pair in content["pairs"]] == [[0, 1], [2, 3]]
+    assert content["all"] > 0
 
 
 PLACE = "in between nodes 2 and 3: all_gather of 4096 KiB"

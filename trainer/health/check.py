@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ class Check:
         tracker.look()
         if tracker.done:
             problems = self._judged(tracker.results)
-            self._report(problems, tracker.results, measured=True)
+            self._report(problems, tracker.results, self._doubts(tracker.results), measured=True)
             return UNHEALTHY if problems else exits.FINISHED
         if troubles := tracker.troubles():
             partial = {rank: {"bandwidth": progress.bandwidth(rank)} for rank in range(here.world)}
@@ -184,24 +185,42 @@ class Check:
             problems += verdict.sentences(between, floor, hosts)
         return sorted(set(problems))
 
+    def _doubts(self, results: dict[int, dict[str, Any]]) -> list[str]:
+        """What is odd, and no node's fault for sure."""
+        speed, floor = results[0]["all"], self._terms.floor
+        if speed and floor and speed < floor:
+            return [
+                f"all {len(self._nodes)} nodes together reach {speed:.1f} GB/s, the floor for two is {floor}"
+            ]
+        return []
+
     def _report(
-        self, problems: list[str], results: dict[int, dict[str, Any]] | None = None, *, measured: bool = False
+        self,
+        problems: list[str],
+        results: dict[int, dict[str, Any]] | None = None,
+        warnings: Sequence[str] = (),
+        *,
+        measured: bool = False,
     ) -> None:
         """Say it and write it; the leader's only."""
         if not self._leader:
             return
         unchecked = self._terms.unchecked(len(self._nodes), self._size, self._cuda) if measured else []
-        for line in [*(f"warning: {line}" for line in unchecked), *(problems or [_praise(unchecked)])]:
+        doubts = [f"warning: {line}" for line in (*warnings, *unchecked)]
+        for line in [*doubts, *(problems or [_praise(unchecked)])]:
             print(f"health: {line}", flush=True)
         if not self._file:
             return
         results = results or {}
+        together = results.get(0, {}).get("all")
         report = {
             "problems": problems,
+            "warnings": list(warnings),
             "unchecked": unchecked,
             "floor": self._terms.floor,
             "floor_within": self._terms.floor_within,
             "pairs": [[a, b, round(speed, 3)] for a, b, speed in results.get(0, {}).get("between", [])],
+            "all": together and round(together, 3),
             "nodes": [
                 {**one.facts(), "bandwidth": [], **_public(results.get(number * self._size, {}))}
                 for number, one in enumerate(self._nodes)

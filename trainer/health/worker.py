@@ -137,12 +137,12 @@ class Work:
         between: dict[verdict.Pair, float] = {}
         while pairs := verdict.next_round(nodes, between, plan.floor):
             between |= {(one[0], one[1]): speed for one, speed in self._sweep("between", [*pairs]).items()}
-        if nodes > 2:
-            self._sweep("all", [tuple(range(nodes))])
+        together = self._sweep("all", [tuple(range(nodes))]) if nodes > 2 else {}
         return {
             "bandwidth": self._bandwidth,
             "within": [[number, speed] for (number,), speed in sorted(inside.items())],
             "between": [[*pair, speed] for pair, speed in sorted(between.items())],
+            "all": next(iter(together.values()), None),
             **(self._network() if plan.cuda else {}),
         }
 
@@ -156,30 +156,45 @@ class Work:
 
     def _sweep(self, kind: str, sets: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
         """Measure sets of nodes at the same time; GB/s of the largest all-reduce, on all processes."""
-        plan = self._plan
-        node, largest = plan.rank // plan.node_size, LARGEST[self._device.type]
-        found: dict[tuple[int, ...], float] = {}
-        for members in sets:  # every process has to make every group, in the same order
-            within = [
-                number * plan.node_size + local for number in members for local in range(plan.node_size)
-            ]
-            group = dist.new_group(within, timeout=self._timeout, backend="nccl" if plan.cuda else "gloo")
-            if node not in members or len(within) == 1:
-                continue
-            assert isinstance(group, dist.ProcessGroup)
-            for operation in ("all_gather", "all_reduce"):
-                sizes: dict[int, float] = {}
-                for size in (largest // 16, largest):
-                    self._go(f"{kind} {_those(members)}: {operation} of {size >> 10} KiB")
-                    sizes |= measure(operation, [size], within, group, self._device)
-                rounded = {str(size): round(speed, 3) for size, speed in sizes.items()}
-                self._bandwidth.append([kind, list(members), operation, rounded])
-                self._progress.found(plan.rank, self._bandwidth)
-                found[members] = sizes[largest]
+        own = self._group(sets)
+        found = {own[0]: self._measure(kind, *own)} if own else {}
         self._go(WAITING)
-        everyone: list[Any] = [None] * plan.world
+        everyone: list[Any] = [None] * self._plan.world
         dist.all_gather_object(everyone, found)
         return {members: speed for one in everyone for members, speed in one.items()}
+
+    def _group(self, sets: list[tuple[int, ...]]) -> tuple[tuple[int, ...], dist.ProcessGroup] | None:
+        """The nodes that this one is measured with, and the group of their processes.
+
+        Every process has to make every group, in the same order, and each waits for all: so all before measuring.
+        """
+        plan, found = self._plan, None
+        backend = "nccl" if plan.cuda else "gloo"
+        for members in sets:
+            if len(members) * plan.node_size == 1:
+                continue
+            group = dist.new_group(self._ranks(members), timeout=self._timeout, backend=backend)
+            if plan.rank // plan.node_size in members:
+                assert isinstance(group, dist.ProcessGroup)
+                found = members, group
+        return found
+
+    def _measure(self, kind: str, members: tuple[int, ...], group: dist.ProcessGroup) -> float:
+        """GB/s of the largest all-reduce."""
+        largest = LARGEST[self._device.type]
+        for operation in ("all_gather", "all_reduce"):
+            sizes: dict[int, float] = {}
+            for size in (largest // 16, largest):
+                self._go(f"{kind} {_those(members)}: {operation} of {size >> 10} KiB")
+                sizes |= measure(operation, [size], self._ranks(members), group, self._device)
+            rounded = {str(size): round(speed, 3) for size, speed in sizes.items()}
+            self._bandwidth.append([kind, list(members), operation, rounded])
+            self._progress.found(self._plan.rank, self._bandwidth)
+        return sizes[largest]
+
+    def _ranks(self, nodes: tuple[int, ...]) -> list[int]:
+        size = self._plan.node_size
+        return [number * size + local for number in nodes for local in range(size)]
 
     def _network(self) -> dict[str, Any]:
         logs = Path(self._plan.logs).glob("*.log")
