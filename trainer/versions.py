@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -14,6 +16,8 @@ DECISIVE = ("torch", "transformers", "safetensors", "numpy")
 EFA_INSTALLER = "1.48.0"
 AWS_OFI_NCCL = "1.19.0"
 """What that installer brings (trainer/Dockerfile says where a base image with both comes from)."""
+MINIMUM = {"aws-ofi-nccl": "1.7", "libfabric": "1.18"}
+"""Since these the plugin sets what NCCL and libfabric need on a platform; with older ones, nothing here sets it."""
 EFA_LIST = Path("/opt/amazon/efa_installed_packages")
 """Written by the EFA installer."""
 LOCK = Path(__file__).with_name("requirements.txt")
@@ -40,12 +44,12 @@ def differences(lock: Path = LOCK) -> list[str]:
         f"{name} is {version}, the lock file says {locked[name]}"
         for name, version in present.items()
         if name in locked and version.split("+")[0] != locked[name]
-    ] + native(lock=lock)
+    ] + unlike(native(), pins(lock))
 
 
-def native(plugin: str | None = None, lock: Path = LOCK, efa: Path = EFA_LIST) -> list[str]:
-    """One line for each library below Python that is there and not as pinned: CUDA, NCCL, the EFA installer with its
-    libfabric, and aws-ofi-nccl, which only NCCL's log tells (`plugin`)."""
+def native(plugin: str | None = None, libfabric: str | None = None, efa: Path = EFA_LIST) -> dict[str, str]:
+    """Versions of the libraries below Python that are there: CUDA, NCCL, the EFA installer, and libfabric and
+    aws-ofi-nccl (`plugin`), which only NCCL's log tells."""
     import torch
 
     found: dict[str, str] = {}
@@ -53,16 +57,19 @@ def native(plugin: str | None = None, lock: Path = LOCK, efa: Path = EFA_LIST) -
         found |= {"CUDA": str(torch.version.cuda), "NCCL": ".".join(map(str, torch.cuda.nccl.version()))}
     if efa.is_file() and (match := re.search(r"EFA installer version: *([\d.]+)", efa.read_text())):
         found["EFA installer"] = match[1]
-    if plugin:
-        found["aws-ofi-nccl"] = plugin
+    told = {"aws-ofi-nccl": plugin, "libfabric": libfabric}
+    return found | {name: version for name, version in told.items() if version}
+
+
+def pins(lock: Path = LOCK) -> dict[str, str]:
+    """Versions that the trainer is tested with. An EFA installer has one libfabric, so that has no pin of its own."""
     locked = _locked(lock)
-    pinned = {
+    return {
         "CUDA": locked.get("cuda-toolkit", ""),
         "NCCL": locked.get("nvidia-nccl-cu13", ""),
         "EFA installer": EFA_INSTALLER,
         "aws-ofi-nccl": AWS_OFI_NCCL,
     }
-    return unlike(found, pinned)
 
 
 def unlike(found: dict[str, str], pinned: dict[str, str]) -> list[str]:
@@ -75,8 +82,36 @@ def unlike(found: dict[str, str], pinned: dict[str, str]) -> list[str]:
     return [
         f"{name} is {found[name]}, pinned is {pinned[name]}"
         for name in found
-        if pinned[name] and differs(name)
+        if pinned.get(name) and differs(name)
     ]
+
+
+def too_old(found: dict[str, str]) -> list[str]:
+    """One line for each library that is older than the trainer's settings take for granted."""
+    return [
+        f"{name} is {found[name]}, older than {oldest}: the settings that it needs are not set"
+        for name, oldest in MINIMUM.items()
+        if name in found and _numbers(found[name]) < _numbers(oldest)
+    ]
+
+
+def odd_ones(nodes: Sequence[dict[str, str]]) -> dict[int, list[str]]:
+    """Nodes whose versions are not what most have, and how; all of them where no version is most nodes'."""
+    found: dict[int, list[str]] = {}
+    for name in dict.fromkeys(name for node in nodes for name in node):
+        versions = [node.get(name, "missing") for node in nodes]
+        counts = Counter(versions)
+        usual = max(counts, key=lambda version: counts[version])
+        split = 2 * counts[usual] <= len(nodes)
+        for number, version in enumerate(versions):
+            if len(counts) > 1 and (split or version != usual):
+                others = ", ".join(other for other in counts if other != version)
+                found.setdefault(number, []).append(f"{name} is {version}, on other nodes {others}")
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def _locked(lock: Path) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 python -m trainer.launch … -m tests.trainer.faulty_node FAULT RANK [the check's options]
 
-`together` is no fault: every process waits in a measurement until all are in one.
+`together` is no fault: every process waits in a measurement until all are in one. `libraries` gives the process a
+plugin of NCCL that is older than that of the others, which itself is older than the pinned one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from trainer import versions
 from trainer.health import __main__ as health
 from trainer.health import sweep
 
@@ -64,7 +66,10 @@ def main(fault: str, rank: int, arguments: list[str]) -> int:
 
         return then
 
-    if int(os.environ["RANK"]) == rank or fault == "together":
+    if fault == "libraries":
+        plugin = "1.9.0" if int(os.environ["RANK"]) == rank else "1.14.0"
+        versions.native = lambda *_: {"aws-ofi-nccl": plugin}
+    elif int(os.environ["RANK"]) == rank or fault == "together":
         sweep._operation = faulty
     return health.main(arguments)
 

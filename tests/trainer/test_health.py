@@ -248,6 +248,24 @@ def test_pairs_are_measured_at_the_same_time(tmp_path: Path) -> None:
     assert content["all"] > 0
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("odd", "status", "problems"),
+    [
+        (-1, exits.FINISHED, []),
+        (2, UNHEALTHY, ["(node 2): aws-ofi-nccl is 1.9.0, on other nodes 1.14.0"]),
+    ],
+)
+def test_other_libraries_than_the_pinned_ones(
+    odd: int, status: int, problems: list[str], tmp_path: Path
+) -> None:
+    """On all nodes they are worth a warning; on one of them they make it unfit."""
+    done, content = faulty(tmp_path / "report.json", "libraries", odd)
+    assert done.returncode == status, done.stdout[-2000:] + done.stderr[-3000:]
+    assert [line[line.index("(") :] for line in content["problems"]] == problems
+    assert "aws-ofi-nccl is 1.14.0, pinned is 1.19.0" in content["warnings"]
+
+
 PLACE = "in between nodes 2 and 3: all_gather of 4096 KiB"
 
 

@@ -29,9 +29,31 @@ def test_an_old_torch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_libraries_below_python(tmp_path: Path) -> None:
     efa = tmp_path / "efa_installed_packages"
     efa.write_text("# EFA installer version: 1.30.0\n# Packages installed:\nlibfabric-aws_1.19.0\n")
-    assert versions.native("1.19.0", efa=efa) == ["EFA installer is 1.30.0, pinned is 1.48.0"]
-    assert versions.native("1.7.4", efa=tmp_path / "none") == ["aws-ofi-nccl is 1.7.4, pinned is 1.19.0"]
+    found = versions.native("1.19.0", "2.1", efa=efa)
+    assert found.items() >= {"EFA installer": "1.30.0", "aws-ofi-nccl": "1.19.0", "libfabric": "2.1"}.items()
+    assert versions.unlike(found, versions.pins()) == ["EFA installer is 1.30.0, pinned is 1.48.0"]
+    assert "EFA installer" not in versions.native("1.7.4", efa=tmp_path / "none")
     found = {"CUDA": "13.2", "NCCL": "2.27.5", "EFA installer": "1.48.0"}
     pinned = {"CUDA": "13.2.2", "NCCL": "2.30.7", "EFA installer": "1.48.0"}
     assert versions.unlike(found, pinned) == ["NCCL is 2.27.5, pinned is 2.30.7"]
     assert versions.unlike({"CUDA": "12.8"}, pinned) == ["CUDA is 12.8, pinned is 13.2.2"]
+
+
+def test_libraries_that_are_too_old() -> None:
+    assert versions.too_old({"aws-ofi-nccl": "1.7.4", "libfabric": "2.1", "EFA installer": "1.30.0"}) == []
+    assert versions.too_old({"aws-ofi-nccl": "1.6.0", "libfabric": "1.9"}) == [
+        "aws-ofi-nccl is 1.6.0, older than 1.7: the settings that it needs are not set",
+        "libfabric is 1.9, older than 1.18: the settings that it needs are not set",
+    ]
+
+
+@pytest.mark.parametrize("name", ["aws-ofi-nccl", "libfabric", "EFA installer", "NCCL", "CUDA"])
+def test_nodes_that_differ_from_each_other(name: str) -> None:
+    one, other = {name: "1.2", "same": "3"}, {name: "1.4", "same": "3"}
+    assert versions.odd_ones([]) == versions.odd_ones([one]) == versions.odd_ones([one, one]) == {}
+    assert versions.odd_ones([one, other, one]) == {1: [f"{name} is 1.4, on other nodes 1.2"]}
+    assert versions.odd_ones([one, one, {"same": "3"}]) == {2: [f"{name} is missing, on other nodes 1.2"]}
+    assert versions.odd_ones([one, other]) == {
+        0: [f"{name} is 1.2, on other nodes 1.4"],
+        1: [f"{name} is 1.4, on other nodes 1.2"],
+    }

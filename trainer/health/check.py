@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import PrefixStore
 
-from trainer import exits, ranks
+from trainer import exits, ranks, versions
 from trainer.config import Limits
 from trainer.health import node, verdict
 from trainer.health.nccl_log import Network
@@ -173,9 +173,9 @@ class Check:
         problems = []
         for rank, result in results.items():
             where = hosts[rank // self._size]
-            problems += [f"{where}: {line}" for line in result.get("versions", [])]
             if "network" in result and self._terms.instance_type and len(hosts) > 1:
                 problems += [f"{where}: {line}" for line in Network(**result["network"]).problems()]
+        problems += self._old_or_odd(self._versions(results))
         for number, speed in results[0]["within"]:
             if floor_within and speed < floor_within:
                 where = verdict.names([number], hosts)
@@ -186,13 +186,26 @@ class Check:
         return sorted(set(problems))
 
     def _doubts(self, results: dict[int, dict[str, Any]]) -> list[str]:
-        """What is odd, and no node's fault for sure."""
+        """What makes no node unfit."""
+        pins = versions.pins()
+        unlike = {line: None for node in self._versions(results) for line in versions.unlike(node, pins)}
         speed, floor = results[0]["all"], self._terms.floor
         if speed and floor and speed < floor:
-            return [
-                f"all {len(self._nodes)} nodes together reach {speed:.1f} GB/s, the floor for two is {floor}"
-            ]
-        return []
+            together = f"all {len(self._nodes)} nodes together reach {speed:.1f} GB/s"
+            return [*unlike, f"{together}, the floor for two is {floor}"]
+        return [*unlike]
+
+    def _versions(self, results: dict[int, dict[str, Any]]) -> list[dict[str, str]]:
+        """Of the libraries below Python, by node."""
+        return [results[number * self._size]["versions"] for number in range(len(self._nodes))]
+
+    def _old_or_odd(self, nodes: list[dict[str, str]]) -> list[str]:
+        odd = versions.odd_ones(nodes)
+        return [
+            f"{verdict.names([number], [one.host for one in self._nodes])}: {line}"
+            for number, found in enumerate(nodes)
+            for line in [*versions.too_old(found), *odd.get(number, [])]
+        ]
 
     def _report(
         self,
@@ -243,4 +256,4 @@ def _praise(unchecked: list[str]) -> str:
 
 
 def _public(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: result[key] for key in ("bandwidth", "network") if key in result}
+    return {key: result[key] for key in ("bandwidth", "network", "versions") if key in result}

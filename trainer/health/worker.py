@@ -143,7 +143,7 @@ class Work:
             "within": [[number, speed] for (number,), speed in sorted(inside.items())],
             "between": [[*pair, speed] for pair, speed in sorted(between.items())],
             "all": next(iter(together.values()), None),
-            **(self._network() if plan.cuda else {}),
+            **self._libraries(),
         }
 
     def _go(self, place: str) -> None:
@@ -196,10 +196,13 @@ class Work:
         size = self._plan.node_size
         return [number * size + local for number in nodes for local in range(size)]
 
-    def _network(self) -> dict[str, Any]:
+    def _libraries(self) -> dict[str, Any]:
+        """What is below Python, and what NCCL's log says of the network that it chose."""
+        if not self._plan.cuda:
+            return {"versions": versions.native()}
         logs = Path(self._plan.logs).glob("*.log")
         network = nccl_log.read(line for path in logs for line in path.read_text().splitlines())
-        return {"network": asdict(network), "versions": versions.native(network.plugin)}
+        return {"network": asdict(network), "versions": versions.native(network.plugin, network.libfabric)}
 
 
 def _those(nodes: tuple[int, ...]) -> str:
