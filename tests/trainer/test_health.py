@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.instances import ACCELERATED
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, torchrun
 from trainer import exits
-from trainer.health import devices, nccl_log, verdict
+from trainer.health import devices, load, nccl_log, node, verdict
 from trainer.health.check import UNHEALTHY, Terms
+from trainer.health.node import Node
 
 GOOD = """\
 node-1:101:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9
@@ -56,19 +58,52 @@ def test_missing_gpudirect_is_noticed() -> None:
 
 def test_devices() -> None:
     lines = [
-        "0, NVIDIA H100 80GB HBM3, 0, 45, 1980, 1980, Not Active, No, No",
-        "1, NVIDIA H100 80GB HBM3, 3, 90, 345, 1980, Active, Yes, Yes",
-        "2, Tesla T4, [N/A], 30, 585, 1590, Not Active, [N/A], [N/A]",
+        "0, NVIDIA H100 80GB HBM3, 0, 45, No, No",
+        "1, NVIDIA H100 80GB HBM3, 3, 90, Yes, Yes",
+        "2, Tesla T4, [N/A], 30, [N/A], [N/A]",
+        "Unable to determine the device handle",
     ]
     good, bad, unknown = devices.parse(lines)
     assert good.problems() == unknown.problems() == []
     assert bad.problems() == [
         "GPU 1 has 3 uncorrected memory errors",
         "GPU 1 has 90 degrees",
-        "GPU 1 is slowed down by its hardware: 345 of 1980 MHz",
         "GPU 1 could not replace a bad row of its memory",
         "GPU 1 has to be reset to replace a bad row of its memory",
     ]
+
+
+def test_clocks_under_load() -> None:
+    lines = [
+        "0, 60, 1440, 1980, Not Active",
+        "1, 90, 345, 1980, Active",
+        "2, 60, 900, 1980, Not Active",
+        "3, 30, 585, [N/A], [N/A]",
+    ]
+    assert [clock.problems() for clock in devices.parse_clocks(lines)] == [
+        [],
+        [
+            "GPU 1 has 90 degrees under load",
+            "GPU 1 is slowed down by its hardware: 345 of 1980 MHz under load",
+        ],
+        ["GPU 2 is slow: 900 of 1980 MHz under load"],
+        [],
+    ]
+
+
+def test_clocks_are_asked_for_during_a_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", driver(tmp_path / "bin", "echo 0, 60, 1440, 1980, Not Active"))
+    (clock,) = load.clocks(torch.device("cpu"), ask=True, seconds=0.5)
+    assert (clock.clock, clock.max_clock) == (1440, 1980)
+    assert load.clocks(torch.device("cpu"), ask=False, seconds=0.1) == []
+
+
+def test_a_log_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (device,) = devices.parse(["0, NVIDIA H100 80GB HBM3, 0, 45, No, No"])
+    blind, clear, without = Node("a", 8, [device]), Node("b", 8, [device], []), Node("c", 8)
+    assert node.unreadable([clear, without]) == []
+    (line,) = node.unreadable([blind, clear, blind])
+    assert line.startswith("XID errors are not judged on a, a: mount the node's /dev/kmsg")
 
 
 def test_errors_in_the_kernel_s_log(tmp_path: Path) -> None:
@@ -302,7 +337,7 @@ def driver(folder: Path, script: str) -> str:
     """A PATH whose nvidia-smi is this shell script; `gpus N` prints N good ones."""
     folder.mkdir()
     program = folder / "nvidia-smi"
-    good = "$n, NVIDIA H100 80GB HBM3, 0, 45, 1980, 1980, Not Active, No, No"
+    good = "$n, NVIDIA H100 80GB HBM3, 0, 45, No, No"
     program.write_text(
         f'#!/bin/sh\ngpus() {{ n=0; while [ $n -lt $1 ]; do echo "{good}"; n=$((n+1)); done; }}\n{script}\n'
     )

@@ -22,6 +22,7 @@ from torch.distributed import PrefixStore
 from trainer import exits, ranks, versions
 from trainer.config import Limits
 from trainer.health import node, verdict
+from trainer.health.devices import Clock
 from trainer.health.nccl_log import Network
 from trainer.health.progress import SETTLE_SECONDS, Progress, Tracker
 from trainer.health.worker import Plan, Worker
@@ -173,6 +174,8 @@ class Check:
         problems = []
         for rank, result in results.items():
             where = hosts[rank // self._size]
+            for clock in result["under_load"]:
+                problems += [f"{where}: {line}" for line in Clock(**clock).problems()]
             if "network" in result and self._terms.instance_type and len(hosts) > 1:
                 problems += [f"{where}: {line}" for line in Network(**result["network"]).problems()]
         problems += self._old_or_odd(self._versions(results))
@@ -188,7 +191,7 @@ class Check:
     def _doubts(self, results: dict[int, dict[str, Any]]) -> list[str]:
         """What makes no node unfit."""
         pins = versions.pins()
-        unlike = {line: None for node in self._versions(results) for line in versions.unlike(node, pins)}
+        unlike = {line: None for found in self._versions(results) for line in versions.unlike(found, pins)}
         speed, floor = results[0]["all"], self._terms.floor
         if speed and floor and speed < floor:
             together = f"all {len(self._nodes)} nodes together reach {speed:.1f} GB/s"
@@ -218,7 +221,9 @@ class Check:
         """Say it and write it; the leader's only."""
         if not self._leader:
             return
-        unchecked = self._terms.unchecked(len(self._nodes), self._size, self._cuda) if measured else []
+        unchecked = node.unreadable(self._nodes)
+        if measured:
+            unchecked += self._terms.unchecked(len(self._nodes), self._size, self._cuda)
         doubts = [f"warning: {line}" for line in (*warnings, *unchecked)]
         for line in [*doubts, *(problems or [_praise(unchecked)])]:
             print(f"health: {line}", flush=True)
@@ -256,4 +261,4 @@ def _praise(unchecked: list[str]) -> str:
 
 
 def _public(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: result[key] for key in ("bandwidth", "network", "versions") if key in result}
+    return {key: result[key] for key in ("bandwidth", "under_load", "network", "versions") if key in result}

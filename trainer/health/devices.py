@@ -10,22 +10,28 @@ import csv
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-FIELDS = (
+STATE = (
     "index",
     "name",
     "ecc.errors.uncorrected.volatile.total",
     "temperature.gpu",
-    "clocks.sm",
-    "clocks.max.sm",
-    "clocks_throttle_reasons.hw_slowdown",
     "remapped_rows.failure",
     "remapped_rows.pending",
 )
+CLOCKS = (
+    "index",
+    "temperature.gpu",
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks_throttle_reasons.hw_slowdown",
+)
 HOT = 87
 """Degrees Celsius. Chosen by us, below the point where such devices slow down (nvidia-smi -q -d TEMPERATURE)."""
+SLOW = 0.5
+"""Share of the highest clock, under load. Chosen by us: the power limit alone takes up to a third away."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,6 @@ class Device:
     uncorrected: int
     """ECC errors since the driver was loaded that could not be put right."""
     celsius: int
-    clock: int
-    """MHz of the multiprocessors, now."""
-    max_clock: int
-    slowed: bool
-    """The hardware holds the clock down: heat, power brake."""
     remap_failed: bool
     """A bad row of memory could not be replaced: the device has to go."""
     remap_pending: bool
@@ -51,14 +52,34 @@ class Device:
             found.append(f"GPU {self.index} has {self.uncorrected} uncorrected memory errors")
         if self.celsius >= HOT:
             found.append(f"GPU {self.index} has {self.celsius} degrees")
-        if self.slowed:
-            found.append(
-                f"GPU {self.index} is slowed down by its hardware: {self.clock} of {self.max_clock} MHz"
-            )
         if self.remap_failed:
             found.append(f"GPU {self.index} could not replace a bad row of its memory")
         if self.remap_pending:
             found.append(f"GPU {self.index} has to be reset to replace a bad row of its memory")
+        return found
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Of a device under load: an idle one's says nothing."""
+
+    index: int
+    celsius: int
+    clock: int
+    """MHz of the multiprocessors."""
+    max_clock: int
+    slowed: bool
+    """The hardware holds the clock down: heat, power brake."""
+
+    def problems(self) -> list[str]:
+        found = []
+        if self.celsius >= HOT:
+            found.append(f"GPU {self.index} has {self.celsius} degrees under load")
+        speed = f"{self.clock} of {self.max_clock} MHz under load"
+        if self.slowed:
+            found.append(f"GPU {self.index} is slowed down by its hardware: {speed}")
+        elif self.clock < SLOW * self.max_clock:
+            found.append(f"GPU {self.index} is slow: {speed}")
         return found
 
 
@@ -84,23 +105,34 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>\
 
 
 def parse(lines: Iterable[str]) -> list[Device]:
-    """Lines of `--format=csv,noheader,nounits`; what a device doesn't know ([N/A]) counts as 0."""
+    """Lines about STATE, with `--format=csv,noheader,nounits`; what a device doesn't know ([N/A]) counts as 0."""
+    return [
+        Device(_number(index), name, _number(errors), _number(celsius), _yes(failed), _yes(pending))
+        for index, name, errors, celsius, failed, pending in _rows(lines, len(STATE))
+    ]
 
-    def number(text: str) -> int:
-        return int(text) if text.strip().lstrip("-").isdigit() else 0
 
-    def yes(text: str) -> bool:
-        return text.strip().lower() in ("active", "yes", "1")
+def parse_clocks(lines: Iterable[str]) -> list[Clock]:
+    """Lines about CLOCKS."""
+    return [
+        Clock(_number(index), _number(celsius), _number(clock), _number(top), _yes(slowed))
+        for index, celsius, clock, top, slowed in _rows(lines, len(CLOCKS))
+    ]
 
-    found = []
+
+def _rows(lines: Iterable[str], columns: int) -> Iterator[list[str]]:
+    """Lines with so many values; others are messages."""
     for row in csv.reader(lines, skipinitialspace=True):
-        if len(row) == len(FIELDS):
-            errors, celsius, clock, top = map(number, row[2:6])
-            slowed, failed, pending = map(yes, row[6:])
-            found.append(
-                Device(number(row[0]), row[1].strip(), errors, celsius, clock, top, slowed, failed, pending)
-            )
-    return found
+        if len(row) == columns:
+            yield [value.strip() for value in row]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+def _yes(text: str) -> bool:
+    return text.lower() in ("active", "yes", "1")
 
 
 def parse_faults(lines: Iterable[str]) -> list[Fault]:
@@ -128,8 +160,17 @@ def faults(log: str = "/dev/kmsg") -> list[Fault] | None:
     return parse_faults("".join(lines).splitlines())
 
 
-def ask(timeout: float = 60) -> list[Device]:
+def ask() -> list[Device]:
     """Raises OSError or subprocess.SubprocessError where the driver doesn't answer: a GPU fell off its bus."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
+    return parse(_query(STATE))
+
+
+def ask_clocks() -> list[Clock]:
+    """As `ask`."""
+    return parse_clocks(_query(CLOCKS))
+
+
+def _query(fields: Iterable[str], timeout: float = 60) -> list[str]:
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True)
-    return parse(done.stdout.splitlines())
+    return done.stdout.splitlines()

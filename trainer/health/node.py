@@ -59,6 +59,17 @@ def problems(nodes: Sequence[Node], gpus: int | None) -> list[str]:
     return found
 
 
+def unreadable(nodes: Sequence[Node]) -> list[str]:
+    """What could not be looked at, and how it can be."""
+    blind = ", ".join(node.host for node in nodes if node.devices and node.faults is None)
+    if not blind:
+        return []
+    return [
+        f"XID errors are not judged on {blind}: mount the node's /dev/kmsg, in a container that may read it "
+        "(privileged, or with that device allowed and CAP_SYSLOG)"
+    ]
+
+
 def _own(node: Node, wanted: int) -> list[str]:
     found = [problem for device in node.devices for problem in device.problems()]
     found += [str(fault) for fault in node.faults or [] if fault.hardware]

@@ -21,6 +21,8 @@ from torch.distributed import PrefixStore, TCPStore
 
 from trainer import versions, votes
 from trainer.health import nccl_log, verdict
+from trainer.health.devices import Clock
+from trainer.health.load import clocks
 from trainer.health.progress import WAITING, Progress, give_signs
 from trainer.health.sweep import measure
 
@@ -132,6 +134,7 @@ class Work:
         dist.init_process_group(
             "gloo", store=store, rank=plan.rank, world_size=plan.world, timeout=self._timeout
         )
+        under_load = self._under_load() if plan.cuda else []
         nodes = plan.world // plan.node_size
         inside = self._sweep("within", [(number,) for number in range(nodes)])
         between: dict[verdict.Pair, float] = {}
@@ -140,6 +143,7 @@ class Work:
         together = self._sweep("all", [tuple(range(nodes))]) if nodes > 2 else {}
         return {
             "bandwidth": self._bandwidth,
+            "under_load": [asdict(clock) for clock in under_load],
             "within": [[number, speed] for (number,), speed in sorted(inside.items())],
             "between": [[*pair, speed] for pair, speed in sorted(between.items())],
             "all": next(iter(together.values()), None),
@@ -153,6 +157,12 @@ class Work:
     @property
     def _timeout(self) -> timedelta:
         return timedelta(seconds=PATIENCE * self._plan.limit)
+
+    def _under_load(self) -> list[Clock]:
+        """The clocks of this node's GPUs, while all of them compute."""
+        dist.barrier()
+        self._go("a load on its GPU")
+        return clocks(self._device, ask=self._plan.rank % self._plan.node_size == 0)
 
     def _sweep(self, kind: str, sets: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
         """Measure sets of nodes at the same time; GB/s of the largest all-reduce, on all processes."""
