@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -77,13 +80,15 @@ def job(output: Path, data: Path, blocks: int, changes: dict[str, Any]) -> dict[
 
 
 def measure(file: Path, output: Path, steps: int, limit: float = 900) -> dict[str, Any]:
-    """Run the trainer until it has reported so many steps, then end it: a save would only cost time."""
+    """Run the trainer until it has reported so many steps, then kill it and delete its output: told to end, it would
+    first save tens of gigabytes."""
     log = output.with_suffix(".log")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*command, "-m", "trainer", "--config", str(file)], cwd=PROJECT, stdout=out, stderr=out
-        )
+            [*command, "-m", "trainer", "--config", str(file)], cwd=PROJECT, stdout=out, stderr=out,
+            start_new_session=True,
+        )  # fmt: skip
         began = time.monotonic()
         try:
             while time.monotonic() - began < limit:
@@ -96,11 +101,42 @@ def measure(file: Path, output: Path, steps: int, limit: float = 900) -> dict[st
                 time.sleep(1)
             return {"error": f"not done after {limit:.0f} s"}
         finally:
-            if process.poll() is None:
-                process.send_signal(
-                    signal.SIGTERM
-                )  # torchrun passes it on, and kills who doesn't end in time
-                process.wait()
+            _kill(process)
+            shutil.rmtree(output, ignore_errors=True)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End torchrun and its workers, which have sessions of their own, at once."""
+    sessions = {process.pid}
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGSTOP)  # so that it starts nothing meanwhile
+        sessions |= {session for _, session in _family(process.pid).values()}
+    while left := [one for one, (_, session) in _processes().items() if session in sessions]:
+        for one in left:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+        time.sleep(0.05)
+    process.wait()
+
+
+def _family(process: int) -> dict[int, tuple[int, int]]:
+    """A process and all below it."""
+    known = _processes()
+    found = {process}
+    while more := {one for one, (parent, _) in known.items() if parent in found} - found:
+        found |= more
+    return {one: known[one] for one in found if one in known}
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Parent and session of every process that has not ended."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if state not in "ZX":
+                found[int(folder.name)] = (int(parent), int(session))
+    return found
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import yaml
 
 from bench import gpu
+from tests.trainer import jobs
 from trainer import config
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -40,3 +42,18 @@ def test_every_variant_is_a_job_that_the_trainer_takes(variant: str, tmp_path: P
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(gpu.job(tmp_path, tmp_path, 8, gpu.VARIANTS[variant])))
     assert config.load(file).model.layers == 8
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("change", [{}, {"data": {"source": "nowhere"}}])
+def test_a_measured_run_is_killed_and_leaves_nothing(change: dict[str, Any], tmp_path: Path) -> None:
+    """Neither processes nor output; also where the trainer ended by itself."""
+    output = tmp_path / "run"
+    file = jobs.write(tmp_path / "job.yaml", output, steps=100_000, evaluate={"sequences": 0}, **change)
+    result = gpu.measure(file, output, steps=2, limit=300)
+    assert ("error" in result) == bool(change), result
+    assert bool(change) or result["tokens_per_second"] > 0
+    assert not output.exists()
+    assert "stopped on request" not in output.with_suffix(".log").read_text(), "it was not asked to save"
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [command for command in commands if str(file).encode() in command]
