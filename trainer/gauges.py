@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
@@ -19,6 +20,14 @@ PARTS = {
     "evaluate": "spent evaluating",
     "save": "that training stood still to save",
 }
+MEMORY = {
+    "peak": "memory_bytes",
+    "allocated": "memory_allocated_bytes",
+    "reserved": "memory_reserved_bytes",
+    "retries": "memory_retries",
+    "most": "memory_most_bytes",
+}
+SPREADS = {"data": "spent waiting for data", "compute": "inside the blocks' forward passes"}
 GAUGES = {
     "step": "Last step that is done",
     "steps": "Steps of the whole job",
@@ -29,13 +38,21 @@ GAUGES = {
     "learning_rate": "Learning rate of the last step",
     "tokens": "Tokens trained on since the first step of the run",
     "tokens_per_second": "Tokens per second, all processes together",
+    "tokens_per_second_per_process": "Tokens per second of one process, which is one GPU where there are any",
+    "tflops_per_process": "TFLOP/s of one process, by the model's own FLOPs",
     "mfu": "Share of the devices' dense bfloat16 peak that the model's own FLOPs reach",
     "memory_bytes": "Peak memory of this process: of its allocator on a GPU, else resident",
     "memory_allocated_bytes": "Memory of this process now",
     "memory_reserved_bytes": "Memory that its allocator holds, in use or not",
     "memory_retries": "How often its allocator had to give cached memory back before it could serve",
+    "memory_most_bytes": "Peak memory of the process that has the highest",
     "step_seconds": "Seconds of one step",
     **{f"{name}_seconds": f"Seconds of one step {text}" for name, text in PARTS.items()},
+    **{
+        f"{name}_seconds_{which}": f"Seconds of one step {text}: {which} over all processes"
+        for name, text in SPREADS.items()
+        for which in ("min", "median", "max")
+    },
     "slowest_rank": "Process that computes longest",
     "slowest_ratio": "How many times as long as the median of the others",
     "slowest_data_rank": "Process that waits longest for data",
@@ -51,6 +68,16 @@ COUNTERS = {
     "loss_spikes": "Reported losses far above their running median",
 }
 PREFIX = "shardyard_trainer_"
+
+
+def of_step(facts: dict[str, Any]) -> dict[str, float | None]:
+    """Every number of a step's line in `metrics.jsonl`, by the name of its gauge."""
+    values = {name: value for name, value in facts.items() if not isinstance(value, dict)}
+    values |= {f"{name}_seconds": value for name, value in facts["seconds"].items()}
+    values |= {MEMORY[name]: value for name, value in facts["memory"].items()}
+    for name, one in facts["ranks"].items():
+        values |= {f"{name}_seconds_{which}": value for which, value in one.items() if which != "slowest"}
+    return values
 
 
 class Gauges:

@@ -14,7 +14,7 @@ from typing import Any
 from trainer.board import Board
 from trainer.config import Job
 from trainer.files import remove_leftovers, write_atomically
-from trainer.gauges import PARTS, Gauges
+from trainer.gauges import PARTS, Gauges, of_step
 from trainer.ranks import Ranks
 from trainer.stopwatch import Stopwatch
 from trainer.stragglers import Compute, Spread, gather, spread
@@ -111,14 +111,11 @@ class Report:
             + (f" mfu {mfu:.1%}" if mfu else "")
         )
         self._write("step", step, facts)
+        absent = dict.fromkeys((f"{name}_seconds" for name in PARTS if name not in parts), 0.0)
+        whole = {"loss": loss, "gradient_norm": norm}  # a gauge can say that it is not finite
         self._set(
-            step=step, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens,
-            tokens_per_second=speed, mfu=mfu, memory_bytes=memory["peak"],
-            memory_allocated_bytes=memory["allocated"], memory_reserved_bytes=memory["reserved"],
-            memory_retries=memory["retries"], step_seconds=seconds,
-            **{f"{name}_seconds": parts.get(name, 0.0) for name in PARTS},
-            slowest_rank=compute.slowest, slowest_ratio=compute.ratio, slowest_data_rank=data.slowest,
-            slowest_data_ratio=data.ratio,
+            step=step, **(of_step(facts) | absent | whole), slowest_rank=compute.slowest, slowest_ratio=compute.ratio,
+            slowest_data_rank=data.slowest, slowest_data_ratio=data.ratio,
         )  # fmt: skip
         self._warn(step, "computes", compute, seconds)
         self._warn(step, "waits for data", data, seconds)

@@ -20,7 +20,7 @@ import pytest
 from tests.ports import free_port
 from tests.trainer import jobs
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, Group, Outcome, torchrun
-from trainer import exits
+from trainer import exits, gauges, history
 from trainer.checkpoint.store import Store
 
 pytestmark = pytest.mark.processes
@@ -236,6 +236,14 @@ def test_a_process_that_hangs_is_named_and_ends_the_job(tmp_path: Path) -> None:
     assert float(values[f"shardyard_trainer_step{label}"]) >= 9
     assert 0 < float(values[f"shardyard_trainer_loss{label}"]) < 7
     assert float(values[f"shardyard_trainer_checkpoint_failures_total{label}"]) == 0
+    step = history.read(output / "metrics.jsonl").steps[9]
+    told = {name: value for name, value in step.items() if name not in ("event", "time")}
+    named = {
+        f"shardyard_trainer_{name}{label}"
+        for name, value in gauges.of_step(told).items()
+        if value is not None
+    }
+    assert named <= values.keys()
     assert abs(time.time() - float(values[f"shardyard_trainer_heartbeat_seconds{label}"])) < 120
     assert beat["step"] >= 9
     assert beat["event"] in ("step", "checkpoint", "held_out")

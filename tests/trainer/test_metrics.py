@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.conftest import Group, Outcome
-from trainer import exits, history, plot
+from trainer import exits, gauges, history, plot
 from trainer.stragglers import NEGLIGIBLE, spread
 
 SECONDS = st.floats(1e-6, 1e3)
@@ -121,6 +121,26 @@ def test_tensorboard_shows_the_same_numbers(outcomes: dict[str, Outcome]) -> Non
     }
     assert losses == pytest.approx(outcome.history.losses)
     assert list(losses) == list(range(1, 13))
+
+
+def numbers(facts: dict[str, Any]) -> list[float]:
+    """All of them, at whatever depth."""
+    found = []
+    for value in facts.values():
+        if isinstance(value, dict):
+            found += numbers(value)
+        elif isinstance(value, int | float):
+            found.append(value)
+    return found
+
+
+@pytest.mark.processes
+def test_every_number_of_a_step_has_a_gauge(outcomes: dict[str, Outcome]) -> None:
+    for facts in outcomes["slow"].history.steps.values():
+        told = {name: value for name, value in facts.items() if name not in ("event", "time")}
+        values = gauges.of_step(told)
+        assert values.keys() <= gauges.GAUGES.keys()
+        assert sorted(value for value in values.values() if value is not None) == sorted(numbers(told))
 
 
 @pytest.mark.processes
