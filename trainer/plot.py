@@ -2,7 +2,7 @@
 
     python -m trainer.plot metrics.jsonl curve.png
 
-Needs matplotlib, which the trainer's image does not carry.
+Needs matplotlib, which the trainer's image does not carry (its package's extra `plot` does).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,12 @@ def main() -> int:
     options = parser.parse_args()
     if not options.metrics.exists():
         print(f"{options.metrics}: no such file", file=sys.stderr)
+        return 2
+    if find_spec("matplotlib") is None:
+        print(
+            "trainer.plot needs matplotlib: pip install './trainer[plot]', or matplotlib itself",
+            file=sys.stderr,
+        )
         return 2
     run = history.read(options.metrics)
     draw(run, caption(run, options.name or options.metrics.resolve().parent.name), options.picture)

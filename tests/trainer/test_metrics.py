@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainer.conftest import Group, Outcome
+from tests.trainer.conftest import PROJECT, Group, Outcome
 from trainer import exits, gauges, history, plot
 from trainer.stragglers import NEGLIGIBLE, spread
 
@@ -150,3 +153,21 @@ def test_the_picture_shows_where_the_time_went(outcomes: dict[str, Outcome], tmp
     text = (tmp_path / "curve.svg").read_text()
     for words in ("tokens/s", "seconds of a step", "passes", "slowest process, blocks forward"):
         assert f"<!-- {words}" in text, words
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.touch()
+    script = "import sys; sys.modules['matplotlib'] = None; from trainer import plot; sys.exit(plot.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(metrics), str(tmp_path / "curve.png")],
+        cwd=PROJECT, text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert (
+        done.stderr == "trainer.plot needs matplotlib: pip install './trainer[plot]', or matplotlib itself\n"
+    )
+    extras = tomllib.loads((PROJECT / "trainer/pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert extras == {"plot": ["matplotlib"]}
