@@ -46,6 +46,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "hang": lambda: time.sleep(1e6),
     "together": together,
     "orphan": lambda: os.kill(os.getppid(), signal.SIGKILL),
+    "unjudged": lambda: os.kill(os.getppid(), signal.SIGSTOP),
 }
 
 

@@ -98,6 +98,13 @@ def test_clocks_are_asked_for_during_a_load(tmp_path: Path, monkeypatch: pytest.
     assert load.clocks(torch.device("cpu"), ask=False, seconds=0.1) == []
 
 
+def test_a_driver_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where something goes on holding the pipe of its answer."""
+    monkeypatch.setenv("PATH", driver(tmp_path / "bin", "sleep 1000000"))
+    with pytest.raises(subprocess.TimeoutExpired):
+        devices._query(devices.STATE, timeout=0.5)
+
+
 def test_a_log_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (device,) = devices.parse(["0, NVIDIA H100 80GB HBM3, 0, 45, No, No"])
     blind, clear, without = Node("a", 8, [device]), Node("b", 8, [device], []), Node("c", 8)
@@ -331,6 +338,18 @@ def test_a_process_that_is_killed_with_its_worker_is_named(tmp_path: Path) -> No
     assert done.returncode == 128 + 9, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert problem.endswith("(node 2), rank 2: the process that watches it is gone")
+
+
+@pytest.mark.processes
+def test_without_the_process_that_judges_the_others_end_and_say_so() -> None:
+    arguments = ("unjudged", "0", "--node-size", "1", "--limit", "40")
+    done = subprocess.run(
+        torchrun(2, "tests.trainer.faulty_node", *arguments, launcher="trainer.launch"),
+        cwd=PROJECT, env={**ENVIRONMENT, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3"}, text=True, capture_output=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == exits.RETRY, done.stdout[-2000:] + done.stderr[-3000:]
+    assert f"health: rank 0 on host {os.uname().nodename}, which judges, gives no sign of life" in done.stderr
 
 
 def driver(folder: Path, script: str) -> str:

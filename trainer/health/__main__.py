@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from trainer import exits
@@ -50,6 +51,10 @@ def main(arguments: list[str]) -> int:
         try:
             terms = Terms(kind, floor, within, options.gpus, options.limit, options.node_size)
             return Check(worker, terms, logs, options.report).run()
+        except Exception as error:
+            traceback.print_exc()
+            print(f"health: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            return exits.RETRY
         finally:
             worker.kill()
 

@@ -75,7 +75,6 @@ class Check:
         self._leader = os.environ.get("RANK", "0") == "0"
         self._nodes: list[node.Node] = []
         self._told_to_end: float | None = None
-        signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, *_: object) -> None:
         self._told_to_end = self._told_to_end or time.monotonic()
@@ -107,6 +106,7 @@ class Check:
 
     def _measure(self, here: ranks.Ranks) -> int:
         """Start the worker, and wait for the leader's conclusion."""
+        signal.signal(signal.SIGTERM, self._note)
         self._worker.start(
             Plan(
                 here.rank, here.world, here.local_rank, self._size, self._cuda, self._terms.floor or 0.0,

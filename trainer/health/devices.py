@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -172,5 +173,12 @@ def ask_clocks() -> list[Clock]:
 
 def _query(fields: Iterable[str], timeout: float = 60) -> list[str]:
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True)
-    return done.stdout.splitlines()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        answer, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # and not waited for: inside a broken driver no signal ends it
+        raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, "nvidia-smi")
+    return answer.splitlines()

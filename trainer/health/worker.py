@@ -1,5 +1,5 @@
 """The process that touches GPUs and NCCL. They may hang it or end it, so another process, that does neither, watches it
-and tells of it (`__main__.py`). It is forked before there are threads or connections."""
+and tells of it (check.py). It is forked before there are threads or connections."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ MIB = 1 << 20
 LARGEST = {"cuda": 1024 * MIB, "cpu": 4 * MIB}
 PATIENCE = 20
 """Time limit of a collective of the worker, as a multiple of the check's own: who watches shall speak first."""
+LET_HANG = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_ENABLE_MONITORING": "0"}
+"""PyTorch would end a process whose NCCL lost a peer, and it would look like the one to blame."""
 STRANGERS = (signal.SIGTERM, signal.SIGINT)
 """Signals that the watching process answers for both."""
 
@@ -86,7 +88,7 @@ def _main(plans: Connection, other_end: Connection) -> None:
         plan: Plan = plans.recv()
     except EOFError:
         os._exit(1)
-    os.environ |= plan.environment
+    os.environ |= plan.environment | LET_HANG
     store = TCPStore(plan.host, plan.port, is_master=False, wait_for_workers=False)
     progress = Progress(store, plan.name)
     threading.Thread(target=_outlive_nobody, args=(plans, plan), daemon=True).start()
