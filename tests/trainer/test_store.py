@@ -118,3 +118,12 @@ def test_pruning_keeps_the_newest_and_every_nth(tmp_path: Path) -> None:
         made(store, step)
     assert store.prune(keep=2, keep_every=20) == [30, 10]
     assert store.steps() == [50, 40, 20]
+
+
+@pytest.mark.processes  # imports torch
+def test_a_writer_of_copies_leaves_the_gpu_alone(tmp_path: Path) -> None:
+    """DCP's own synchronises the current stream, of the first GPU, every `per_thread_copy_ahead` bytes."""
+    store = Store(tmp_path)
+    attempt = store.attempt(7, "x")
+    assert store.writer(attempt, copied=True).per_thread_copy_ahead == 0
+    assert store.writer(attempt).per_thread_copy_ahead > 0
