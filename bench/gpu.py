@@ -26,6 +26,7 @@ import yaml
 
 from bench import machine
 from bench.figures import table
+from lab import processes
 from trainer.shapes import Shape
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -112,9 +113,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.kill(process.pid, signal.SIGSTOP)  # so that it starts nothing meanwhile
         sessions |= {session for _, session in _family(process.pid).values()}
     while left := [one for one, (_, session) in _processes().items() if session in sessions]:
-        for one in left:
-            with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+        processes.kill(left)
         time.sleep(0.05)
     process.wait()
 
@@ -133,7 +132,7 @@ def _processes() -> dict[int, tuple[int, int]]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            state, parent, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            state, parent, _, session = processes.stat(int(folder.name))[:4]
             if state not in "ZX":
                 found[int(folder.name)] = (int(parent), int(session))
     return found

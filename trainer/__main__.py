@@ -57,9 +57,4 @@ def _who() -> str:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    # At once: threads of process groups, broken ones above all, and of a save in the air would delay the end, or turn
-    # it into a crash whose status says something else. What is to be kept has been written.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    exits.at_once(main(sys.argv[1:]))

@@ -159,7 +159,7 @@ def train(run: Run) -> bool:
             run.go_back()
             continue
         run.step = step
-        clock.count(job.batch.sequences * job.model.sequence)
+        clock.steps += 1
         if step == run.first:
             shorten(run.ranks, run.layout.groups, job.limits.collective_seconds)
 

@@ -47,6 +47,16 @@ LOGITS = {"cuda": 1 << 27, "cpu": 1 << 22}
 """Logits that exist at a time (loss.NUMBERS)."""
 
 
+def fits(peak: int, capacity: int) -> bool:
+    """Whether a process that needs so many bytes leaves HEADROOM on such a device."""
+    return peak <= capacity * (1 - HEADROOM)
+
+
+def fitting(peak: int) -> list[str]:
+    """The instance types whose GPUs it fits."""
+    return [name for name, (_, capacity) in DEVICES.items() if fits(peak, capacity)]
+
+
 @dataclass(frozen=True)
 class Memory:
     """Bytes of one process."""
@@ -84,14 +94,13 @@ class Memory:
         return self.parameters + self.gradients + self.optimiser if self.offloaded else 0
 
     def fits(self, capacity: int) -> bool:
-        return self.peak <= capacity * (1 - HEADROOM)
+        return fits(self.peak, capacity)
 
     def facts(self) -> dict[str, Any]:
         """For programs: bytes, and the instance types whose GPUs it fits."""
-        fits = [name for name, (_, capacity) in DEVICES.items() if self.fits(capacity)]
         return {
             "peak": self.peak, "moment": self.moment, "parts": self.parts, "loading": self.loading,
-            "host": self.host, "fits": fits,
+            "host": self.host, "fits": fitting(self.peak),
         }  # fmt: skip
 
     def sentence(self) -> str:

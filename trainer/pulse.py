@@ -17,6 +17,15 @@ INTERVAL = 2.0
 """Seconds between two signs."""
 
 
+def by_rank(store: Store, kind: str, ranks: Iterable[int]) -> dict[int, str]:
+    """What stands under `kind/RANK` for these processes, without those that have said nothing yet."""
+    keys = {rank: f"{kind}/{rank}" for rank in ranks}
+    if keys and not store.check(list(keys.values())):  # right after the start
+        keys = {rank: key for rank, key in keys.items() if store.check([key])}
+    values = store.multi_get(list(keys.values())) if keys else []
+    return {rank: value.decode() for rank, value in zip(keys, values, strict=True)}
+
+
 class Signs:
     """What one onlooker has seen of the signs of others."""
 
@@ -26,12 +35,7 @@ class Signs:
         """Of each process its newest sign, and when it was new."""
 
     def look(self, ranks: Iterable[int]) -> None:
-        keys = {rank: f"pulse/{rank}" for rank in ranks}
-        if keys and not self._store.check(list(keys.values())):  # right after the start
-            keys = {rank: key for rank, key in keys.items() if self._store.check([key])}
-        values = self._store.multi_get(list(keys.values())) if keys else []
-        for rank, value in zip(keys, values, strict=True):
-            sign = value.decode()
+        for rank, sign in by_rank(self._store, "pulse", ranks).items():
             if self._seen.get(rank, ("",))[0] != sign:
                 self._seen[rank] = (sign, time.monotonic())
 

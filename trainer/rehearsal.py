@@ -107,11 +107,7 @@ class Rehearsal:
         return max(stage["highest"] for stage in self.stages.values())
 
     def facts(self) -> dict[str, Any]:
-        fits = [
-            name
-            for name, (_, capacity) in memory.DEVICES.items()
-            if self.peak <= capacity * (1 - memory.HEADROOM)
-        ]
+        fits = memory.fitting(self.peak)
         return {"peak": self.peak, "expected": self.expected, "stages": self.stages, "fits": fits}
 
     def table(self) -> str:
@@ -158,11 +154,15 @@ def _play(job: Job, model: nn.Module, layout: mesh.Layout, counter: Counter, not
     note("build")
 
     optimiser = optimisers.build(model, job.optimiser)
+
+    def update() -> None:
+        with counter.quietly():
+            optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    with counter.quietly():
-        optimiser.step()  # makes its moments: a first step, without them, needs less than all others
-    optimiser.zero_grad(set_to_none=True)
+    update()  # makes its moments: a first step, without them, needs less than all others
     note("optimiser")
 
     share = layout.data_world * job.batch.micro
@@ -177,9 +177,7 @@ def _play(job: Job, model: nn.Module, layout: mesh.Layout, counter: Counter, not
         value.backward()
         del value, tokens
         note(f"backward {number}")
-    with counter.quietly():
-        optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
+    update()
     note("update")
 
 

@@ -83,14 +83,14 @@ class Report:
     def step(self, step: int, *, loss: float, norm: float, rate: float, clock: Stopwatch) -> None:
         """Report the steps since the last call, and begin a new count. For all processes at once."""
         seconds = clock.seconds / clock.steps
-        speed = clock.tokens / clock.seconds
+        speed = clock.steps * self._job.tokens / clock.seconds
         achieved = speed / self._ranks.world * self._flops
         mfu = achieved / self._peak if self._peak else None
         parts = {name: part / clock.steps for name, part in clock.parts().items()}
         memory = used(self._ranks.device)
         mine = (parts.get("data", 0.0), self._compute.seconds() / clock.steps, memory["peak"])
         data, compute, peaks = map(spread, gather(self._ranks.counts, mine))
-        tokens = step * self._job.batch.sequences * self._job.model.sequence
+        tokens = step * self._job.tokens
         facts = {
             "loss": loss if math.isfinite(loss) else None,
             "gradient_norm": norm if math.isfinite(norm) else None,

@@ -26,7 +26,7 @@ class Stopwatch:
     def reset(self) -> None:
         self.began = time.perf_counter()
         self.steps = 0
-        self.tokens = 0
+        """That are done."""
         self._parts: dict[str, float] = {}
         self._marks: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
 
@@ -43,11 +43,6 @@ class Stopwatch:
 
     def add(self, part: str, seconds: float) -> None:
         self._parts[part] = self._parts.get(part, 0.0) + seconds
-
-    def count(self, tokens: int) -> None:
-        """One more step, of so many tokens over all processes: all that were computed, targets or not."""
-        self.steps += 1
-        self.tokens += tokens
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part since the last reset. Waits for the device."""

@@ -41,7 +41,7 @@ class Summary:
             name=job.name,
             digest=job.digest(),
             steps=job.steps,
-            tokens=job.steps * job.batch.sequences * job.model.sequence,
+            tokens=job.steps * job.tokens,
             loss=step.get("loss", float("nan")),
             held_out_loss=report.last.get("held_out", {}).get("loss"),
             unigram_entropy=unigram_entropy,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainer import versions
+from trainer import exits, versions
 from trainer.health import __main__ as health
 from trainer.health import sweep
 
@@ -76,4 +76,4 @@ def main(fault: str, rank: int, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    health.end(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))
+    exits.at_once(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

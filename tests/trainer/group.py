@@ -187,10 +187,7 @@ def main(listing: Path) -> None:
         if job.compile:
             forget_compiled(job.output if here.leader else None)
     write_atomically(listing.with_suffix(f".rank{here.rank}"), json.dumps(statuses))
-    # As the trainer itself ends: threads of process groups may abort a process that takes itself apart.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    exits.at_once(0)  # as the trainer itself ends
 
 
 if __name__ == "__main__":

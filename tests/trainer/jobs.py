@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from trainer import config
+from trainer.config.model import SIZES
 
 TINY: dict[str, Any] = {
     "name": "tiny",
@@ -27,7 +28,7 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
-SHAPE = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
+SHAPE = SIZES
 """Keys of the model that a Hugging Face folder takes the place of."""
 
 

@@ -19,7 +19,6 @@ from tests.trainer.conftest import ENVIRONMENT, PROJECT
 from trainer import config, memory, shapes
 from trainer.shapes import Shape
 
-SHAPE = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
 BOUND = 0.15
 """Relative, between what is expected and what is counted for real processes."""
 JOBS = sorted((PROJECT / "stacks" / "jobs").glob("llama*.yaml"))
@@ -221,7 +220,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[config.
             jobs.write(
                 folder / f"{world}.yaml",
                 folder / f"output-{world}",
-                model={**dict.fromkeys(SHAPE), "sequence": 32, "huggingface": str(published)},
+                model={**dict.fromkeys(jobs.SHAPE), "sequence": 32, "huggingface": str(published)},
                 data={"source": None, "prepared": str(folder / "data")},
                 batch={"sequences": 4, "micro": 1},
                 evaluate={"sequences": 0},

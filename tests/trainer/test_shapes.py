@@ -11,7 +11,6 @@ import pytest
 from tests.trainer import jobs
 from trainer import exits, shapes
 
-SHAPE = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
 CASES: list[dict[str, Any]] = [
     {},
     {"tied_embeddings": True},
@@ -63,7 +62,7 @@ def test_from_a_job(change: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", CONFIGS)
 def test_from_a_folder(content: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(SIZES | content))
-    model = jobs.job(tmp_path, model={**dict.fromkeys(SHAPE), "huggingface": str(tmp_path)}).model
+    model = jobs.job(tmp_path, model={**dict.fromkeys(jobs.SHAPE), "huggingface": str(tmp_path)}).model
     slides = content["model_type"] == "mistral" or content.get("use_sliding_window")
     compare(model, content.get("sliding_window", 4096) if slides else None)
     layers = shapes.of(model).windowed_layers
@@ -81,7 +80,7 @@ def test_from_a_folder(content: dict[str, Any], tmp_path: Path) -> None:
 def test_folders_that_cannot_be_trained(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "config.json").write_text(content)
-    model = jobs.job(tmp_path, model={**dict.fromkeys(SHAPE), "huggingface": str(tmp_path)}).model
+    model = jobs.job(tmp_path, model={**dict.fromkeys(jobs.SHAPE), "huggingface": str(tmp_path)}).model
     with pytest.raises(exits.Failure, match=message) as caught:
         shapes.of(model)
     assert caught.value.status == exits.CONFIG
@@ -92,7 +91,12 @@ def test_folders_that_cannot_be_trained(tmp_path: Path, content: str | None, mes
     [
         ({"sliding_window": 8}, "sliding_window is for mistral, not for llama"),
         (
-            {**dict.fromkeys(SHAPE), "huggingface": "/models/m", "tied_embeddings": True, "family": "qwen2"},
+            {
+                **dict.fromkeys(jobs.SHAPE),
+                "huggingface": "/models/m",
+                "tied_embeddings": True,
+                "family": "qwen2",
+            },
             "huggingface already says family, tied_embeddings",
         ),
     ],

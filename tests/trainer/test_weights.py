@@ -20,7 +20,6 @@ from trainer import exits
 
 pytestmark = pytest.mark.processes
 
-SHAPE = ("vocabulary", "hidden", "layers", "heads", "kv_heads", "feed_forward")
 STILL = {"learning_rate": 1e-30, "weight_decay": 0.0}
 NOTHING = 1e-20
 """A published weight that is exactly zero still shows a rate of 1e-30."""
@@ -67,7 +66,7 @@ def publish(folder: Path, name: str) -> dict[str, Any]:
     assert len(list(folder.glob("*.safetensors"))) > 1
     ByT5Tokenizer(chat_template="{% for m in messages %}{{ m.content }}{% endfor %}").save_pretrained(folder)
     (folder / "LICENSE.txt").write_text("free for all\n")
-    return {**dict.fromkeys(SHAPE), "sequence": 64, "huggingface": str(folder)}
+    return {**dict.fromkeys(jobs.SHAPE), "sequence": 64, "huggingface": str(folder)}
 
 
 @pytest.fixture(scope="module")

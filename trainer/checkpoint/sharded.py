@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,6 +30,8 @@ from trainer.config import Job, changed, free
 from trainer.ranks import Ranks
 from trainer.versions import installed
 from trainer.votes import Lost
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,8 @@ class Checkpoints:
         """In the background. Nobody begins to write before everybody has a copy: who has none would not come, and the
         others would wait for it until their time is up."""
         error = staged.exception()
-        everyone: list[str | None] = [None] * self.ranks.world
         own = None if error is None else f"{type(error).__name__}: {error}"
-        dist.all_gather_object(everyone, own, group=self.ranks.saving)
-        if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(everyone) if reason]:
+        if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(self._from_all(own)) if reason]:
             raise exits.Failure(f"step {attempt.step} cannot be copied: {'; '.join(failed)}")
         return self._write(attempt, staged.result(), self.storage.writer(attempt, copied=True))
 
@@ -234,14 +234,18 @@ class Checkpoints:
             own = True, str(damage)
         except (OSError, exits.Failure) as error:
             own = False, f"{self.ranks.describe()}: {error}"
-        everyone: list[tuple[bool, str] | None] = [None] * self.ranks.world
-        dist.all_gather_object(everyone, own, group=self.ranks.saving)
-        found = [one for one in everyone if one is not None]
-        for _, reason in (one for one in found if not one[0]):
-            raise exits.Failure(f"{self.storage}: a checkpoint cannot be read: {reason}")
-        for _, reason in found:
-            raise Damaged(reason)
+        everyone = [one for one in self._from_all(own) if one is not None]
+        if unread := [reason for damaged, reason in everyone if not damaged]:
+            raise exits.Failure(f"{self.storage}: a checkpoint cannot be read: {unread[0]}")
+        if everyone:
+            raise Damaged(everyone[0][1])
         return result
+
+    def _from_all(self, own: T) -> list[T]:
+        """Everybody's value, by rank, on all processes."""
+        everyone: list[Any] = [None] * self.ranks.world
+        dist.all_gather_object(everyone, own, group=self.ranks.saving)
+        return everyone
 
     def _agree(self, value: Callable[[], Any]) -> Any:
         """The leader's value, on all processes."""

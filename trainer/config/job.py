@@ -96,6 +96,11 @@ class Job(Section):
                 f"{self.limits.save_seconds:g}"
             )
 
+    @property
+    def tokens(self) -> int:
+        """Of one step: all that are computed, targets or not."""
+        return self.batch.sequences * self.model.sequence
+
     def digest(self) -> str:
         """Hex SHA-256 of everything that the job says."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

@@ -59,12 +59,5 @@ def main(arguments: list[str]) -> int:
             worker.kill()
 
 
-def end(status: int) -> None:
-    """End this process at once: threads of the groups' connections may delay it, or abort it with another status."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
 if __name__ == "__main__":
-    end(main(sys.argv[1:]))
+    exits.at_once(main(sys.argv[1:]))

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.distributed import PrefixStore, TCPStore
 
-from trainer.pulse import Pulse, Signs
+from trainer.pulse import Pulse, Signs, by_rank
 
 SETTLE_SECONDS = 4.0
 """From the first failure to the verdict: others may have failed of the same cause, and know more."""
@@ -66,11 +66,7 @@ class Progress:
         self.store.set(f"place/{rank}", place)
 
     def places(self, ranks: Iterable[int]) -> dict[int, str]:
-        keys = {rank: f"place/{rank}" for rank in ranks}
-        if keys and not self.store.check(list(keys.values())):  # right after the start
-            keys = {rank: key for rank, key in keys.items() if self.store.check([key])}
-        values = self.store.multi_get(list(keys.values())) if keys else []
-        return {rank: value.decode() for rank, value in zip(keys, values, strict=True)}
+        return by_rank(self.store, "place", ranks)
 
     def found(self, rank: int, bandwidth: list[Any]) -> None:
         """What it has measured up to now."""

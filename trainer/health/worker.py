@@ -6,7 +6,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import traceback
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore, TCPStore
 
-from trainer import versions, votes
+from trainer import exits, versions, votes
 from trainer.health import nccl_log, verdict
 from trainer.health.devices import Clock
 from trainer.health.load import clocks
@@ -102,9 +101,7 @@ def _main(plans: Connection, other_end: Connection) -> None:
             traceback.print_exc()
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         progress.failed(plan.rank, reason, place=work.place, lost=lost)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # taking leave of processes that are gone may take for ever
+    exits.at_once(0)  # taking leave of processes that are gone may take for ever
 
 
 def _outlive_nobody(plans: Connection, plan: Plan) -> None:
