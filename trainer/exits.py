@@ -15,15 +15,17 @@ CONFIG = 2
 """The job file is wrong, or contradicts the run that the output folder already holds."""
 DIVERGED = 3
 """The loss or the gradients were not finite, and the policy says stop."""
+UNHEALTHY = 4
+"""A node is bad. Another start on the same nodes will not help."""
 DAMAGED = 5
-"""No checkpoint of the run is whole: a person has to say whether it shall begin anew. (4 is the health check's.)"""
+"""No checkpoint of the run is whole: a person has to say whether it shall begin anew."""
 RETRY = 138
 """Something failed that another start, from the last checkpoint, may get past: a lost peer, a timeout, a full disk."""
 TERMINATED = 143
 """A signal asked for the end; a checkpoint was saved (128 + SIGTERM)."""
 
 
-PERMANENT = (CONFIG, DIVERGED, DAMAGED)
+PERMANENT = (CONFIG, DIVERGED, UNHEALTHY, DAMAGED)
 """Of these, another try ends the same."""
 
 

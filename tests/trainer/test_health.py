@@ -18,7 +18,7 @@ from cluster.instances import ACCELERATED
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, torchrun
 from trainer import exits
 from trainer.health import devices, load, nccl_log, node, verdict
-from trainer.health.check import UNHEALTHY, Terms
+from trainer.health.check import Terms
 from trainer.health.node import Node
 
 GOOD = """\
@@ -256,7 +256,7 @@ def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
     done, content = check(
         tmp_path / "report.json", 4, "--node-size", "2", "--floor", "1000", "--floor-within", "1000"
     )
-    assert done.returncode == UNHEALTHY, done.stderr[-3000:]
+    assert done.returncode == exits.UNHEALTHY, done.stderr[-3000:]
     assert any(line.startswith("too slow, all with each other: ") for line in content["problems"])
     assert sum("GB/s within the node, floor 1000" in line for line in content["problems"]) == 2
     kinds = {(kind, operation) for kind, _, operation, _ in content["nodes"][0]["bandwidth"]}
@@ -270,7 +270,7 @@ def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
 def test_the_slow_one_of_four_is_named(tmp_path: Path) -> None:
     """Node 2 needs a fifth of a second more for every collective."""
     done, content = faulty(tmp_path / "report.json", "slow", 2, "--floor", "0.035")
-    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert problem.startswith("slow with nodes that are fast with others: ")
     assert "(node 2); GB/s " in problem
@@ -295,7 +295,7 @@ def test_pairs_are_measured_at_the_same_time(tmp_path: Path) -> None:
     ("odd", "status", "problems"),
     [
         (-1, exits.FINISHED, []),
-        (2, UNHEALTHY, ["(node 2): aws-ofi-nccl is 1.9.0, on other nodes 1.14.0"]),
+        (2, exits.UNHEALTHY, ["(node 2): aws-ofi-nccl is 1.9.0, on other nodes 1.14.0"]),
     ],
 )
 def test_other_libraries_than_the_pinned_ones(
@@ -323,7 +323,7 @@ PLACE = "in between nodes 2 and 3: all_gather of 4096 KiB"
 )
 def test_who_breaks_a_measurement_off_is_named(fault: str, named: str, tmp_path: Path) -> None:
     done, content = faulty(tmp_path / "report.json", fault, 2)
-    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert problem.endswith(named)
     assert f"health: {problem}" in done.stdout
@@ -379,7 +379,7 @@ def test_a_node_with_bad_devices_is_named_before_anything_uses_them(
 ) -> None:
     path = driver(tmp_path / "bin", script)
     done, content = check(tmp_path / "report.json", 2, "--node-size", "1", *options, PATH=path)
-    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert problem.endswith(named)
     assert content["nodes"][0]["bandwidth"] == []
@@ -389,7 +389,7 @@ def test_a_node_with_bad_devices_is_named_before_anything_uses_them(
 def test_gpus_that_the_driver_lists_and_cuda_cannot_use(tmp_path: Path) -> None:
     path = driver(tmp_path / "bin", "gpus 2")
     done, content = check(tmp_path / "report.json", 2, PATH=path, CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
     (problem,) = content["problems"]
     assert "(node 0), ranks 0, 1: " in problem
     assert problem.endswith(", in starting its GPU")

@@ -28,8 +28,6 @@ from trainer.health.progress import SETTLE_SECONDS, Progress, Tracker
 from trainer.health.worker import Plan, Worker
 from trainer.pulse import Signs
 
-UNHEALTHY = 4
-"""Exit status: a node is bad. Another start on the same nodes will not help."""
 MEETING_SECONDS = 300
 """Limit on the start: until all processes are there and have looked at their devices."""
 SILENCE = 0.25
@@ -96,12 +94,12 @@ class Check:
                 dist.all_gather_object(everyone, own, group=here.counts)
         except exits.Failure as failure:
             self._report([str(failure)])
-            return UNHEALTHY
+            return exits.UNHEALTHY
         self._nodes = [one for one in everyone if one is not None]
         problems = node.problems(self._nodes, self._terms.gpus)
         if problems:
             self._report(problems)
-            return self._leave(here, UNHEALTHY)
+            return self._leave(here, exits.UNHEALTHY)
         return self._measure(here)
 
     def _measure(self, here: ranks.Ranks) -> int:
@@ -147,13 +145,13 @@ class Check:
         if tracker.done:
             problems = self._judged(tracker.results)
             self._report(problems, tracker.results, self._doubts(tracker.results), measured=True)
-            return UNHEALTHY if problems else exits.FINISHED
+            return exits.UNHEALTHY if problems else exits.FINISHED
         if troubles := tracker.troubles():
             partial = {rank: {"bandwidth": progress.bandwidth(rank)} for rank in range(here.world)}
             self._report(
                 [self._named(text, found) for text, found in troubles.items()], partial | tracker.results
             )
-            return UNHEALTHY
+            return exits.UNHEALTHY
         if self._since_told() > 2 * SETTLE_SECONDS:
             lines = [self._named(text, found) for text, found in tracker.unfinished().items()]
             self._report([f"told to end by a signal; {line}" for line in lines])
