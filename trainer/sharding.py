@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 
+from trainer import gloo
 from trainer import precision as precisions
 from trainer.config import Parallel, Precision
 from trainer.model import blocks, tied
@@ -25,8 +26,8 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
     back in between.
     Gradients are plain sums: the loss already carries its weight (see loop.py).
     """
-    on_cpu = parallel.cpu_offload
-    offload = CPUOffloadPolicy(pin_memory=mesh.device_type != "cpu") if on_cpu else OffloadPolicy()
+    on_gloo = mesh.device_type == "cpu"
+    offload = CPUOffloadPolicy(pin_memory=not on_gloo) if parallel.cpu_offload else OffloadPolicy()
     policy = precisions.policy(precision)
     give_back = parallel.strategy in ("FULL_SHARD", "HYBRID_SHARD")
 
@@ -51,7 +52,10 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
         unit.set_force_sum_reduction_for_comms(
             True
         )  # gloo has no scaled sum, and averaged wrongly before torch 2.11
-    if parallel.prefetch > 1:
+        if on_gloo:
+            unit.set_custom_all_gather(gloo.AllGather())
+            unit.set_custom_reduce_scatter(gloo.ReduceScatter())
+    if parallel.prefetch > 1 or on_gloo:  # a GPU's streams gather one block ahead by themselves
         _prefetch(layers, parallel.prefetch)
 
 
