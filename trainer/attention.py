@@ -13,45 +13,73 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn import functional
 
-from trainer import products
+from trainer import products, rotary
 from trainer.context import Exchange
+from trainer.model import blocks
 
 NAME = "causal"
 
 
 def apply(model: nn.Module, group: dist.ProcessGroup | None) -> None:
-    """Make the model's blocks call `causal`. The processes of a group have a part of the tokens each."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(NAME, partial(causal, group))
+    """Make the model's blocks attend so. The processes of a group have a part of the tokens each. Before tensor
+    parallelism: its hooks go around what is set here."""
     model.config._attn_implementation = NAME
+    for layer in blocks(model):
+        module: Any = layer.get_submodule("self_attn")
+        module.forward = partial(_attention, module, group)
+
+
+def _attention(
+    module: Any,
+    group: dist.ProcessGroup | None,
+    *,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """(batch, tokens, hidden) to the same, as a block calls it."""
+    shape = (*hidden_states.shape[:-1], -1, module.head_dim)
+    query, key, value = (
+        project(hidden_states).view(shape).transpose(1, 2)
+        for project in (module.q_proj, module.k_proj, module.v_proj)
+    )
+    query, key = rotary.turned(query, key, *position_embeddings)
+    result = causal(query, key, value, seen(module), group)
+    return module.o_proj(result.flatten(2)), None
+
+
+def seen(module: Any) -> int | None:
+    """How many tokens each token of a layer attends to, itself included; None for all before it. Qwen2's layers have
+    a window each or none, Mistral's that of the model."""
+    limit: int | None = getattr(module, "sliding_window", getattr(module.config, "sliding_window", None))
+    return limit
 
 
 def causal(
-    group: dist.ProcessGroup | None,
-    module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: None,
-    sliding_window: int | None = None,
-    **settings: Any,
-) -> tuple[torch.Tensor, None]:
-    """PyTorch's fused attention over (batch, heads, tokens, head size); a mask only for a window shorter than that.
-    Returns (batch, tokens, heads, head size)."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
+    limit: int | None = None,
+    group: dist.ProcessGroup | None = None,
+) -> torch.Tensor:
+    """PyTorch's fused attention over (batch, heads, tokens, head size), queries perhaps with more heads than the
+    others; a mask only for a window of fewer tokens than there are. Returns (batch, tokens, heads, head size)."""
     if group is not None:
         query, key, value = (Exchange.apply(each, 1, 2, group) for each in (query, key, value))
-    tokens = query.shape[2]
-    mask = None
-    if sliding_window is not None and sliding_window < tokens:
-        mask = window(tokens, sliding_window, query.device)
+    mask, tokens, sharing = None, query.shape[2], query.shape[1] // key.shape[1]
+    if limit is not None and limit < tokens:
+        mask = window(tokens, limit, query.device)
+        # Fused kernels take a mask, or shared keys, not both.
+        key, value = (each.repeat_interleave(sharing, 1) for each in (key, value))
     narrow, wide = query.dtype, products.arithmetic(query)
     query, key, value = query.to(wide), key.to(wide), value.to(wide)
-    result: torch.Tensor = sdpa_attention_forward(module, query, key, value, mask, **settings)[0].to(narrow)
-    return (result if group is None else Exchange.apply(result, 1, 2, group)), None
+    result = functional.scaled_dot_product_attention(
+        query, key, value, mask, is_causal=mask is None, enable_gqa=key.shape[1] < query.shape[1]
+    )
+    result = result.transpose(1, 2).to(narrow)
+    return result if group is None else Exchange.apply(result, 1, 2, group)
 
 
 @lru_cache(maxsize=1)

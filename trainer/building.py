@@ -12,11 +12,13 @@ from trainer import (
     flops,
     loss,
     mesh,
+    norms,
     products,
     ranks,
     recompute,
     shapes,
     sharding,
+    swiglu,
     tensor,
     weights,
 )
@@ -46,6 +48,8 @@ def shape(job: Job, device: torch.device, layout: mesh.Layout) -> nn.Module:
     tensor.check(job.parallel, shapes.of(job.model), job.model.sequence)
     attention.apply(model, layout.context_group)
     loss.apply(model, layout.context_rank)
+    norms.apply(model)
+    swiglu.apply(model)
     float8.apply(model, job.precision, device, layout.tensor)
     if layout.tensors is not None:
         tensor.apply(model, layout.tensors)

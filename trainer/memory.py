@@ -113,9 +113,9 @@ class Memory:
 def kept(shape: Shape, width: int, mode: str, tensor: int = 1) -> float:
     """Bytes that one block keeps for the backward pass, per token (for `full`: its input only).
 
-    Each norm keeps its input in float32, its normalised and its scaled result; attention keeps rotated queries and
-    keys, values, result and a float32 number a head; the feed-forward keeps gate, its activation, the other half and
-    their product. `selective` keeps attention's results and every second matmul: queries, values, gate, the last one.
+    Each norm keeps its input, its result and a float32 number; attention keeps rotated queries and keys, values,
+    result and a float32 number a head; the feed-forward keeps gate, the other half and their product (norms.py,
+    swiglu.py). `selective` keeps attention's results and every second matmul: queries, values, gate, the last one.
     A tensor group splits all of it but what the norms hand on, which is gathered, and the last product, a summand.
     """
     hidden, inner = shape.hidden, shape.feed_forward
@@ -125,8 +125,8 @@ def kept(shape: Shape, width: int, mode: str, tensor: int = 1) -> float:
     attention = width * queries + 4 * shape.heads
     if mode == "selective":
         return (width * (hidden + queries + keys + inner) + attention) / tensor + width * hidden
-    norms = 2 * (4 * hidden + width * hidden + 4)
-    return (norms + width * (queries + 2 * keys + 4 * inner) + attention) / tensor + 2 * width * hidden
+    norms = 2 * (width * hidden + 4)
+    return (norms + width * (queries + 2 * keys + 3 * inner) + attention) / tensor + 2 * width * hidden
 
 
 def held(job: Job) -> int:
@@ -184,9 +184,7 @@ def expect(job: Job, shape: Shape, world: int, node_size: int, device: str = "cu
     undivided = reduce * whole if passes > 1 and parallel.accumulate == "whole" else 0
 
     alive, work = activations(job, shape)
-    last = (
-        tokens * shape.hidden * (2 * compute + (4 + compute) / tensor)
-    )  # the last norm, and the loss's gradient
+    last = tokens * shape.hidden * compute * (2 + 1 / tensor)  # the last norm, and the loss's gradient
     logits = min(tokens * shape.vocabulary // tensor, LOGITS[device])
     # A tied matrix is gathered all the time, and its gradient waits for the embedding's.
     tied = compute * ends if shape.tied else 0

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests.trainer import jobs
+from tests.trainer.derivatives import ULP, differentiated, drawn
 
 pytestmark = pytest.mark.processes  # imports torch
-
-ULP = 2.0**-7
-"""Relative: the distance of neighbours in bfloat16, at most."""
 
 
 @pytest.fixture(params=[False, True], ids=["narrow", "wide"])
@@ -22,19 +20,6 @@ def widened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(products, "widened", lambda: request.param)
     return bool(request.param)
-
-
-def drawn(*shape: int) -> Any:
-    import torch
-
-    return torch.randn(*shape).to(torch.bfloat16).requires_grad_()
-
-
-def differentiated(function: Any, leaves: list[Any], gradient: Any) -> list[Any]:
-    """The result and the gradients of all leaves."""
-    result = function(*leaves)
-    result.backward(gradient)
-    return [result.detach(), *(leaf.grad for leaf in leaves)]
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -94,19 +79,12 @@ def test_loss_and_its_gradients(widened: bool, rows: int, monkeypatch: pytest.Mo
 
 def test_attention(widened: bool) -> None:
     import torch
-    from torch import nn
     from torch.nn import functional
 
     from trainer import attention
 
     torch.manual_seed(3)
     leaves = [drawn(2, heads, 24, 16) for heads in (4, 2, 2)]
-    module = nn.Module()
-    module.num_key_value_groups = 2  # type: ignore[assignment]
-    module.is_causal = True  # type: ignore[assignment]
-
-    def ours(*leaves: Any) -> Any:
-        return attention.causal(None, module, *leaves, attention_mask=None)[0]
 
     def plain(*leaves: Any) -> Any:
         return functional.scaled_dot_product_attention(*leaves, is_causal=True, enable_gqa=True).transpose(
@@ -114,7 +92,7 @@ def test_attention(widened: bool) -> None:
         )
 
     gradient = torch.randn(2, 24, 4, 16).to(torch.bfloat16)
-    found = differentiated(ours, leaves, gradient)
+    found = differentiated(attention.causal, leaves, gradient)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     expected = differentiated(plain, exact, gradient.double())
     for mine, theirs in zip(found, expected, strict=True):
