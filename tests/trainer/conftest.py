@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from tests.trainer.campaign import Forge
 
 PROJECT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
+PATH = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+"""With another torch before ours, if somebody wants to test on it."""
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
 
 
 def torchrun(

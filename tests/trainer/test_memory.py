@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import subprocess
@@ -129,7 +130,12 @@ def test_the_command_needs_no_torch() -> None:
     ],
 )
 def test_what_blocks_keep(
-    model: dict[str, Any], mode: str, compute: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: dict[str, Any],
+    mode: str,
+    compute: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """PyTorch's allocator, over a forward pass of the blocks and a last norm, and then the backward pass's peak."""
     import torch
@@ -156,6 +162,9 @@ def test_what_blocks_keep(
     inputs = torch.ones(2, tokens // 2, dtype=torch.int64)
     built.model(input_ids=inputs, use_cache=False)  # what is made once
 
+    gc.collect()
+    gc.disable()  # what earlier tests left would be freed in between, and counted
+    request.addfinalizer(gc.enable)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as forward:
         last = built.model(input_ids=inputs, use_cache=False).last_hidden_state
     gradient = torch.ones_like(last)
