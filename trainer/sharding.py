@@ -9,6 +9,8 @@ NO_SHARD       a whole copy on each process; gradients are added up
 
 from __future__ import annotations
 
+import warnings
+
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
@@ -36,6 +38,8 @@ def apply(model: nn.Module, parallel: Parallel, precision: Precision, mesh: Devi
             module, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy, offload_policy=offload
         )
 
+    # Of the embedding's output under tensor parallelism; nothing here changes it in place.
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     layers = blocks(model)
     for layer in layers:
         shard(layer, give_back and layer is not layers[-1])

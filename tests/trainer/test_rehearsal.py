@@ -77,7 +77,9 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_the_arithmetic_holds_for_every_way_to_save_memory(name: str, tmp_path: Path) -> None:
+def test_the_arithmetic_holds_for_every_way_to_save_memory(
+    name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
     from trainer import rehearsal
 
     base = {
@@ -85,6 +87,9 @@ def test_the_arithmetic_holds_for_every_way_to_save_memory(name: str, tmp_path: 
         "parallel": {"prefetch": 2},
     }  # fmt: skip
     found = rehearsal.rehearse(jobs.job(tmp_path, **jobs.merged(base, COMBINATIONS[name])), 16)
+    assert not [str(one.message) for one in recwarn if "FSDP" in str(one.message)], (
+        "128 processes would say it"
+    )
     assert found.peak == pytest.approx(found.expected, rel=0.15)
 
 
