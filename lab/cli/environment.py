@@ -33,6 +33,7 @@ def variables(lab: Lab) -> dict[str, str]:
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "NO_PROXY": ",".join(["localhost", "127.0.0.1", str(lab.network)]),
         "no_proxy": ",".join(["localhost", "127.0.0.1", str(lab.network)]),
+        "SHARDYARD_AWS_WAIT_FACTOR": lab.aws_wait_factor,
         "SHARDYARD_LAB": lab.name,
         "PATH": ":".join([*map(str, first), _without(os.environ.get("PATH", ""), first)]),
     }

@@ -28,7 +28,8 @@ PackageProgress = Callable[[int, int], None]
 def inputs(program: Program) -> str:
     """A digest of all that decides what the binary does: the module's files, the package and the flags."""
     flags = [*program.ldflags, program.gcflags, program.package, *program.names]
-    return stamps.digest([stamps.folder_digest(program.folder), *flags])
+    copies = [sources.maker_digest(program)] if program.slim else []
+    return stamps.digest([stamps.folder_digest(program.folder), *flags, *copies])
 
 
 def is_fresh(lab: Lab, program: Program) -> bool:

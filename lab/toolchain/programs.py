@@ -16,6 +16,8 @@ KUBERNETES = "v1.34.4"
 PULUMI = "v3.274.1"
 LANGUAGE_HOST_MODULE = "github.com/pulumi/pulumi/sdk/v3"
 SMALLER_BINARY = ("-s", "-w")
+UNOPTIMISED = "all=-N -l"
+"""No optimisation passes: plugins wait for servers, they don't compute."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Program:
     ldflags: tuple[str, ...] = ()
     gcflags: str = ""
     slim: bool = False
-    """Built against the slimmed copy of its SDK (sources.py)."""
+    """Built against slimmed copies of modules (sources.py)."""
 
     @property
     def folder(self) -> Path:
@@ -62,9 +64,9 @@ def _kubernetes_version_flags() -> tuple[str, ...]:
     )
 
 
-def provider_version() -> str:
-    """The plugin version that the installed pulumi_kubernetes asks the engine for."""
-    return importlib.metadata.version("pulumi-kubernetes")
+def plugin_version(package: str) -> str:
+    """The plugin's version that an installed package, such as pulumi-aws, asks the engine for."""
+    return importlib.metadata.version(package)
 
 
 def programs() -> tuple[Program, ...]:
@@ -107,11 +109,20 @@ def programs() -> tuple[Program, ...]:
             cpu_seconds=500,
         ),
         Program(
+            "pulumi-aws",
+            package=".",
+            output="pulumi-resource-aws",
+            ldflags=(*SMALLER_BINARY, f"-X main.version={plugin_version('pulumi-aws')}"),
+            gcflags=UNOPTIMISED,
+            slim=True,
+            cpu_seconds=480,
+        ),
+        Program(
             "pulumi-kubernetes",
             package=".",
             output="pulumi-resource-kubernetes",
-            ldflags=(*SMALLER_BINARY, f"-X main.version={provider_version()}"),
-            gcflags="all=-N -l",  # no optimisation passes: it waits for API servers, it doesn't compute
+            ldflags=(*SMALLER_BINARY, f"-X main.version={plugin_version('pulumi-kubernetes')}"),
+            gcflags=UNOPTIMISED,
             slim=True,
             cpu_seconds=290,
         ),

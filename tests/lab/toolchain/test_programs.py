@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from pathlib import Path
 
@@ -53,9 +54,10 @@ def test_an_image_s_tag_is_the_version_of_what_is_in_it(image: str, program: str
     assert tag == required(table.MODULES / program, module)
 
 
-def test_the_provider_says_the_version_that_the_sdk_asks_for() -> None:
-    provider = next(program for program in table.programs() if program.name == "pulumi-kubernetes")
-    assert f"-X main.version={table.provider_version()}" in provider.ldflags
+@pytest.mark.parametrize("name", ["pulumi-aws", "pulumi-kubernetes"])
+def test_a_plugin_says_the_version_that_the_package_asks_for(name: str) -> None:
+    plugin = next(program for program in table.programs() if program.name == name)
+    assert f"-X main.version={importlib.metadata.version(name)}" in plugin.ldflags
 
 
 def test_all_of_a_multi_call_binary_s_names_are_asked_for_their_version() -> None:
