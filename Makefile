@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv packages up down status env check test bench
+.PHONY: help venv packages up down status env check test soak bench
 
 help: ## list these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | sed 's/[$$][$$]/$$/' | column -t -s '|'
@@ -32,12 +32,16 @@ check: packages ## lint, types and the fast tests (under two minutes)
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
-	@$(VENV) -m pytest -m "not lab and not processes" --durations=15
+	@$(VENV) -m pytest -m "not lab and not processes and not soak" --durations=15
 
 test: venv ## everything: the fast tests, the trainer's processes, and the whole life on the local stack
 	@$(VENV) -m lab tools
 	@$(MAKE) --no-print-directory check
 	@$(VENV) -m tests.side_by_side --durations=25
+
+soak: venv ## the long campaigns and full matrices that `make test` leaves out (docs/benchmarks.md)
+	@$(VENV) -m lab tools
+	@$(VENV) -m pytest -m soak --durations=25
 
 bench: ## the trainer against its peers on this machine (half an hour; docs/benchmarks.md)
 	@$(PYTHON) -m lab.bootstrap --bench

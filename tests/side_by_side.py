@@ -14,8 +14,8 @@ import sys
 import threading
 from dataclasses import dataclass, field
 
-HALVES = {"lab": "lab", "trainer": "processes and not lab"}
-"""Which tests, by the marks of pyproject.toml."""
+HALVES = {"lab": "lab and not soak", "trainer": "processes and not lab and not soak"}
+"""Which tests, by the marks of pyproject.toml. Soak tests run by themselves (`make soak`)."""
 SUMMARY = "short test summary info"
 
 

@@ -24,6 +24,10 @@ def test_processes(): assert {trainer}
 @pytest.mark.processes
 def test_both(): pass
 
+@pytest.mark.lab
+@pytest.mark.soak
+def test_soak(): assert False
+
 def test_fast(): assert False
 """
 

@@ -20,7 +20,7 @@ from cluster.launch_template import (
     purchase,
     system_template,
 )
-from cluster.node_config import node_config, user_data
+from cluster.node_config import user_data
 from cluster.settings.capacity import CapacityBlock, NewReservation, OnDemand, Reservation, Spot
 from cluster.settings.pools import AcceleratedPool, Efa, Nodes, SystemPool, Taint
 
@@ -147,14 +147,17 @@ def test_labels_and_taints() -> None:
     ]
 
 
-@pytest.mark.parametrize(("disks", "storage"), [(8, {"strategy": "RAID0"}), (0, None)])
-def test_user_data_is_what_nodeadm_reads(disks: int, storage: dict[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    ("disks", "storage"), [(8, {"instance": {"localStorage": {"strategy": "RAID0"}}}), (0, {})]
+)
+def test_user_data_is_what_nodeadm_reads(disks: int, storage: dict[str, Any]) -> None:
     message = email.message_from_bytes(base64.b64decode(user_data(max_pods=110, local_disks=disks)))
     assert message.get_content_type() == "multipart/mixed"
     part = message.get_payload(0)
     assert part.get_content_type() == "application/node.eks.aws"  # type: ignore[union-attr]
     config = json.loads(part.get_payload())  # type: ignore[union-attr, arg-type]
-    assert config == node_config(max_pods=110, local_disks=disks)
-    assert config["apiVersion"] == "node.eks.aws/v1alpha1"
-    assert config["spec"]["kubelet"]["config"]["maxPods"] == 110
-    assert config["spec"].get("instance", {}).get("localStorage") == storage
+    assert config == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"kubelet": {"config": {"maxPods": 110}}, **storage},
+    }

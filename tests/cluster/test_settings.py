@@ -416,12 +416,7 @@ JSON = st.recursive(
 )
 
 
-@hypothesis.settings(
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
-)
-@hypothesis.given(data=st.data())
-def test_whatever_is_in_the_file_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    """Nothing but SettingsError leaves the reader, and every problem says where it is."""
+def read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     values = copy.deepcopy(RIGHT)
     node: Any = values
     while True:
@@ -435,6 +430,25 @@ def test_whatever_is_in_the_file_is_read_or_refused(tmp_path: Path, data: st.Dat
         assert problem.what
 
 
+FILES = hypothesis.settings(
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
+
+
+@FILES
+@hypothesis.given(data=st.data())
+def test_whatever_is_in_the_file_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    """Nothing but SettingsError leaves the reader, and every problem says where it is."""
+    read_or_refused(tmp_path, data)
+
+
+@pytest.mark.soak
+@hypothesis.settings(FILES, max_examples=2000)
+@hypothesis.given(data=st.data())
+def test_whatever_is_in_two_thousand_files_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    read_or_refused(tmp_path, data)
+
+
 def test_every_key_is_in_the_manual() -> None:
     manual = (STACKS.parent / "docs/stack-file.md").read_text()
 
@@ -445,6 +459,7 @@ def test_every_key_is_in_the_manual() -> None:
 
     models: list[type[BaseModel]] = [*SECTIONS.values(), AcceleratedPool]
     known = {key for model in models for key in keys(model)} | set(KNOWN)
+    assert len(known) > 50
     assert not {key for key in known if not re.search(rf"\b{re.escape(key)}\b", manual)}
 
 

@@ -39,6 +39,7 @@ def test_stop_takes_the_whole_group(lab: Lab) -> None:
     process = processes.spawn(lab, "parent", [sys.executable, "-c", script])
     log = lab.logs / "parent.log"
     child = int(eventually(lambda: log.read_text().strip()))
+    assert processes.start_time(child) is not None
     processes.stop(process)
     eventually(lambda: processes.start_time(child) is None)
 

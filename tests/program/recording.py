@@ -44,6 +44,8 @@ class Recording(pulumi.runtime.Mocks):
     """Every resource in the order in which it was registered."""
 
     made: list[Made] = field(default_factory=list)
+    looked_up: set[str] = field(default_factory=set)
+    """Tokens of the functions that the program called."""
     cluster: dict[str, Any] = field(default_factory=dict)
     """What the control plane's component was asked for, in Python's spelling."""
 
@@ -57,6 +59,7 @@ class Recording(pulumi.runtime.Mocks):
         return f"{args.name}-id", {**known, **args.inputs, **OUTPUTS.get(args.typ, {})}
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        self.looked_up.add(args.token)
         if args.token == "aws:index/getAvailabilityZones:getAvailabilityZones":
             zones = args.args["filters"][0]["values"]
             return {"names": [f"name-of-{zone}" for zone in zones], "zoneIds": zones}

@@ -1,10 +1,11 @@
-"""One job and all of its starts, by tests/trainer/forge.py."""
+"""Starts of processes by tests/trainer/forge.py: of any module, and of one job until it is finished."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,12 +33,41 @@ class Forge:
         self.process.stdin.flush()
         return self._read()
 
+    def run(
+        self,
+        module: str,
+        world: int,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        grace: float = 30.0,
+        patience: float = 300.0,
+    ) -> Ended:
+        """Run `main(arguments)` of a module on so many processes. `grace` and `patience` (seconds) are forge.py's."""
+        with tempfile.NamedTemporaryFile("r", dir=self.folder, suffix=".log") as log:
+            answer = self(
+                module=module, arguments=arguments, world=world, log=log.name, environment=environment or {},
+                grace=grace, patience=patience,
+            )  # fmt: skip
+            return Ended(answer["statuses"], answer["stuck"], log.read())
+
     def _read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         return dict(json.loads(self.process.stdout.readline()))
 
     def children(self) -> list[str]:
         return Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+
+
+@dataclass
+class Ended:
+    """What became of a group of processes."""
+
+    statuses: list[int]
+    """Exit statuses by rank; negative numbers are signals."""
+    stuck: list[int]
+    """Ranks that had to be killed."""
+    text: str
+    """What all of them printed."""
 
 
 @dataclass

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +84,7 @@ Group = Callable[..., dict[str, Outcome]]
 
 
 @pytest.fixture(scope="session")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
+def group(forge: Forge, tmp_path_factory: pytest.TempPathFactory) -> Group:
     """Run named jobs, each the tiny one with changes, in one group of so many processes.
 
     A change `output` names another job of the group whose folder is used again; `faults` are group.py's.
@@ -103,20 +102,47 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
             tasks.append({"job": str(file), "faults": change.get("faults", {})})
         listing = folder / "jobs.json"
         listing.write_text(json.dumps(tasks))
-        done = subprocess.run(
-            torchrun(processes, "tests.trainer.group", str(listing)),
-            cwd=PROJECT, env={**ENVIRONMENT, **(environment or {})}, text=True, capture_output=True, timeout=600,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-8000:]
+        done = forge.run(
+            "tests.trainer.group", processes, str(listing), environment=environment, patience=900
+        )
+        assert done.statuses == [0] * processes, done.text[-12000:]
         statuses = json.loads((folder / "jobs.rank0").read_text())
         for rank in range(1, processes):
             others = json.loads((folder / f"jobs.rank{rank}").read_text())
             assert {k: v[0] for k, v in others.items()} == {k: v[0] for k, v in statuses.items()}, (
                 "ranks disagree"
             )
-        return {name: Outcome(*statuses[name], outputs[name], done.stdout) for name in changes}
+        return {name: Outcome(*statuses[name], outputs[name], done.text) for name in changes}
 
     return run
+
+
+class Groups(Mapping[str, Outcome]):
+    """Outcomes of several groups, by case. A group runs when one of its cases is first asked for."""
+
+    def __init__(self, *groups: tuple[Collection[str], Callable[[], dict[str, Outcome]]]) -> None:
+        self._groups = list(groups)
+        self._found: dict[str, Outcome] = {}
+
+    def __getitem__(self, name: str) -> Outcome:
+        for group in self._groups:
+            if name in group[0] and name not in self._found:
+                self._found |= group[1]()
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({name for names, _ in self._groups for name in names})
+
+    def __len__(self) -> int:
+        return len({*self})
+
+
+def parted(cases: dict[str, Any], soak: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cases of the gate, and those of `make soak`, which have a group of their own."""
+    return (
+        {name: case for name, case in cases.items() if name not in soak},
+        {name: case for name, case in cases.items() if name in soak},
+    )
 
 
 @pytest.fixture(scope="session")
@@ -149,8 +175,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spread_outcomes(group: Group, questions: Path, published: Path) -> dict[str, Outcome]:
-    """Of the cases in spread.py, all in one group."""
+def spread_outcomes(group: Group, questions: Path, published: Path) -> Groups:
+    """Of the cases in spread.py, in one group, and those of `make soak` in another."""
     from tests.trainer import spread
 
     folders = {
@@ -158,7 +184,9 @@ def spread_outcomes(group: Group, questions: Path, published: Path) -> dict[str,
         "context-answers": {"data": {"source": str(questions)}},
         "tensor-loaded": {"model": {**dict.fromkeys(jobs.SHAPE), "huggingface": str(published)}},
     }
-    return group(4, {name: jobs.merged(case, folders.get(name, {})) for name, case in spread.CASES.items()})
+    cases = {name: jobs.merged(case, folders.get(name, {})) for name, case in spread.CASES.items()}
+    gate, soak = parted(cases, spread.SOAK)
+    return Groups((gate, lambda: group(4, gate)), (soak, lambda: group(4, soak)))
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +199,7 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 
 
 @pytest.fixture(scope="session")
-def spread_references(spread_outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def spread_references(spread_outcomes: Groups) -> dict[str, Any]:
     """Plain one-process trainings, by the case on whose data they are (spread.reference_of)."""
     from tests.trainer import reference, spread
 

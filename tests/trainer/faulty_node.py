@@ -50,7 +50,8 @@ FAULTS: dict[str, Callable[[], None]] = {
 }
 
 
-def main(fault: str, rank: int, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    fault, rank, options = arguments[0], int(arguments[1]), arguments[2:]
     original = sweep._operation
     measurements = 0
 
@@ -72,8 +73,8 @@ def main(fault: str, rank: int, arguments: list[str]) -> int:
         versions.native = lambda *_: {"aws-ofi-nccl": plugin}
     elif int(os.environ["RANK"]) == rank or fault == "together":
         sweep._operation = faulty
-    return health.main(arguments)
+    return health.main(options)
 
 
 if __name__ == "__main__":
-    exits.at_once(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))
+    exits.at_once(main(sys.argv[1:]))

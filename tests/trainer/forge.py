@@ -1,16 +1,19 @@
-"""Starts of the trainer that cost no imports: one process has torch and transformers loaded, and forks the ranks.
+"""Starts of processes that cost no imports: one process has torch and transformers loaded, and forks the ranks.
 
     python -m tests.trainer.forge
 
 Reads an order a line, a JSON object, and answers each with a line:
 
     {"job": file, "start": 3, "world": 2, "folder": …, "log": file, "faults": {…}}  ->  {"statuses": […], "stuck": […]}
+    {"module": name, "arguments": […], "world": 4, "log": file, "environment": {…}}  ->  {"statuses": […], "stuck": […]}
     {"compare": [folder, folder]}  ->  {"equal": …, "apart": …}: two checkpoints, to the bit and by relative norm
 
-Between this process and the ranks stands an agent that does what torchrun's does: it serves the store, and when one
-rank ends badly it gives the others `GRACE` seconds to end by themselves. Ranks are whole processes and die of real
-signals. Each writes what it really put through the model to `folder/ledger-START-RANK`: a line for each pass, with
-the step and a digest of each row of tokens.
+The first starts the trainer, the second any other module: its `main(arguments)` returns the exit status.
+
+Between this process and the ranks is an agent that does what torchrun's does: it serves the store, and when one rank
+ends badly it gives the others `grace` seconds to end by themselves. Ranks are whole processes and die of real signals.
+Each rank of the trainer writes what it really put through the model to `folder/ledger-START-RANK`: a line for each
+pass, with the step and a digest of each row of tokens.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +35,7 @@ from tests.ports import free_port
 
 GRACE = 2.0
 PATIENCE = 300.0
-"""Seconds of a start, after which whoever is left is stuck."""
+"""Seconds of a start, after which whoever is left is stuck, unless the order has a `patience` of its own."""
 ROLL_CALL_SECONDS = 0.5
 OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 """On files, by the names of Python's audit events."""
@@ -40,6 +44,8 @@ LOADED = (
     "transformers.models.byt5.tokenization_byt5",
     "transformers.models.llama.modeling_llama",
     "trainer.run",
+    "trainer.health.check",
+    "trainer.health.worker",
 )
 
 
@@ -120,10 +126,13 @@ def be_rank(order: dict[str, Any], rank: int, port: int) -> int:
     os.environ |= {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world,
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+        **order.get("environment", {}),
     }  # fmt: skip
     log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    if "module" in order:
+        return int(importlib.import_module(order["module"]).main(order["arguments"]))
     from trainer import votes
     from trainer.__main__ import main
 
@@ -143,7 +152,11 @@ def be_agent(order: dict[str, Any]) -> dict[str, Any]:
             code = 1
             try:
                 code = be_rank(order, rank, port)
+            except BaseException:
+                traceback.print_exc()
             finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
                 os._exit(code)
         with suppress(OSError):
             os.setpgid(child, ranks[0] if ranks else child)
@@ -154,7 +167,7 @@ def be_agent(order: dict[str, Any]) -> dict[str, Any]:
     statuses: list[int | None] = [None] * len(ranks)
     stuck: list[int] = []
     grace = float(order.get("grace", GRACE))
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + float(order.get("patience", PATIENCE))
     failing = False
     wanted = order.get("faults", {})
     hangs = wanted["rank"] if wanted.get("what") == "stop" else None

@@ -1,6 +1,6 @@
 """One long-lived group of processes that runs many jobs: starting Python and torch costs more than training.
 
-    python -m torch.distributed.run … -m tests.trainer.group JOBS.json
+    torchrun … -m tests.trainer.group JOBS.json      (conftest.py has forge.py start it instead)
 
 JOBS.json is a list of {"job": file, "faults": {…}}. `file_bytes` makes every larger file impossible to write once the
 data is prepared, as a full disk does; `poison` makes one process's loss infinite in that step; `broken_data` makes
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -169,7 +169,8 @@ def forget_compiled(output: Path | None) -> None:
     torch._dynamo.reset()
 
 
-def main(listing: Path) -> None:
+def main(arguments: list[str]) -> NoReturn:
+    listing = Path(arguments[0])
     tasks = json.loads(listing.read_text())
     stop = Stop()
     here = ranks.join(config.load(Path(tasks[0]["job"])).limits)
@@ -191,4 +192,4 @@ def main(listing: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

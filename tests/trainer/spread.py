@@ -61,6 +61,11 @@ CASES: dict[str, dict[str, Any]] = {
     "then-tensor": split(output="plain-first", **CONSTANT),
 }
 
+SOAK = {
+    "tensor-hybrid", "tensor-copies", "tensor-recompute", "float8-tensor-tensorwise", "context-tensor",
+}  # fmt: skip
+"""Combinations of what the gate has apart, or together in test_mesh.py's eight processes."""
+
 REFERENCES: dict[str, dict[str, Any]] = {
     "tensor": {},
     "tensor-answers": {},

@@ -1,6 +1,7 @@
 """Many kills, one job: whatever dies, wherever, the run ends as if nothing had happened.
 
-`SHARDYARD_KILLS=40` makes the campaign longer, `SHARDYARD_SEED=…` another one.
+The gate has a campaign of twelve kills, one of each kind; `make soak` has one of forty. `SHARDYARD_SEED=…` makes
+another one.
 """
 
 from __future__ import annotations
@@ -19,12 +20,10 @@ from trainer.checkpoint.store import Store
 
 pytestmark = pytest.mark.processes
 
-KILLS = int(os.environ.get("SHARDYARD_KILLS", "12"))
 SEED = int(os.environ.get("SHARDYARD_SEED", "1"))
 EVERY = 2
-STEPS = 2 * KILLS + 16
+KILLS = [12, pytest.param(40, marks=pytest.mark.soak)]
 JOB: dict[str, Any] = {
-    "steps": STEPS,
     "batch": {"sequences": 8, "micro": 1},
     "checkpoint": {"every": EVERY, "keep": 3},
     "evaluate": {"sequences": 4},
@@ -34,13 +33,23 @@ FULL_DISK = 40_000
 """Bytes that a file may have: more than the records of a run, less than a process's share of a checkpoint."""
 
 
+@pytest.fixture(scope="module", params=KILLS)
+def kills(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def steps(kills: int) -> int:
+    return 2 * kills + 16
+
+
 @pytest.fixture(scope="module")
-def unbroken(forge: Forge) -> dict[int, Campaign]:
+def unbroken(forge: Forge, kills: int) -> dict[int, Campaign]:
     """The same job without any fault, on each number of processes."""
     runs: dict[int, Campaign] = {}
     for world in (2, 1, 4):
         data = runs[2].output / "data" if runs else None
-        runs[world] = Campaign(forge, forge.folder / f"unbroken-{world}", JOB, data)
+        job = JOB | {"steps": steps(kills)}
+        runs[world] = Campaign(forge, forge.folder / f"unbroken-{kills}-{world}", job, data)
         start = runs[world].start(world)
         assert start["statuses"] == [exits.FINISHED] * world, runs[world].log()
     return runs
@@ -124,14 +133,15 @@ def fight(campaign: Campaign, worlds: tuple[int, ...], kills: int, dice: random.
 
 def check(campaign: Campaign, unbroken: Campaign) -> None:
     """Nothing is left over, and the stream is that of the unbroken run."""
+    end = campaign.job["steps"]
     left = sorted(
         path.name for path in (campaign.output / "checkpoints").iterdir() if ".damaged" not in path.name
     )
-    assert left == [f"step-{step:08d}" for step in range(STEPS - 2 * EVERY, STEPS + 1, EVERY)]
+    assert left == [f"step-{step:08d}" for step in range(end - 2 * EVERY, end + 1, EVERY)]
     assert not list(campaign.output.rglob("*.tmp"))
     assert not campaign.forge.children(), "processes are left over"
     ours, theirs = campaign.ledger(), unbroken.ledger()
-    assert list(theirs) == list(range(1, STEPS + 1))
+    assert list(theirs) == list(range(1, end + 1))
     assert ours == theirs
 
 
@@ -139,21 +149,27 @@ def newest(campaign: Campaign) -> str:
     return str(campaign.store.path(campaign.store.steps()[0]))
 
 
-def test_on_as_many_processes_nothing_differs_by_a_bit(forge: Forge, unbroken: dict[int, Campaign]) -> None:
-    campaign = Campaign(forge, forge.folder / "constant", JOB, unbroken[2].output / "data")
-    fight(campaign, (2,), KILLS // 2, random.Random(SEED))
+def broken(forge: Forge, name: str, like: Campaign) -> Campaign:
+    return Campaign(forge, forge.folder / f"{name}-{like.job['steps']}", like.job, like.output / "data")
+
+
+def test_on_as_many_processes_nothing_differs_by_a_bit(
+    forge: Forge, kills: int, unbroken: dict[int, Campaign]
+) -> None:
+    campaign = broken(forge, "constant", unbroken[2])
+    fight(campaign, (2,), kills // 2, random.Random(SEED))
     check(campaign, unbroken[2])
     assert forge(compare=[newest(campaign), newest(unbroken[2])])["equal"]
 
 
 def test_on_changing_numbers_of_processes_only_rounding_differs(
-    forge: Forge, unbroken: dict[int, Campaign]
+    forge: Forge, kills: int, unbroken: dict[int, Campaign]
 ) -> None:
     """Sums over other numbers of processes round differently, in the last of 24 bits, and training amplifies that. How
     much is seen in unbroken runs on other numbers of processes: no more than a few times that is allowed here."""
     rounding = max(forge(compare=[newest(unbroken[w]), newest(unbroken[2])])["apart"] for w in (1, 4))
-    campaign = Campaign(forge, forge.folder / "changing", JOB, unbroken[2].output / "data")
-    fight(campaign, (1, 2, 4), KILLS, random.Random(SEED + 1))
+    campaign = broken(forge, "changing", unbroken[2])
+    fight(campaign, (1, 2, 4), kills, random.Random(SEED + 1))
     check(campaign, unbroken[2])
     apart = forge(compare=[newest(campaign), newest(unbroken[2])])["apart"]
     print(f"relative difference {apart:.2e}, by rounding alone {rounding:.2e}")

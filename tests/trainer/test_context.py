@@ -7,23 +7,22 @@ from typing import Any
 
 import pytest
 
+from tests import soak
 from tests.trainer import jobs, spread
-from tests.trainer.conftest import Outcome
+from tests.trainer.conftest import Groups
 from trainer import config, exits
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", ["context", "context-tensor", "context-answers"])
+@pytest.mark.parametrize("name", soak.cases(["context", "context-tensor", "context-answers"], spread.SOAK))
 def test_shared_sequences_train_as_whole_ones(
-    name: str, spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
+    name: str, spread_outcomes: Groups, spread_references: dict[str, Any]
 ) -> None:
     spread.check_equal(spread_outcomes[name], spread_references[spread.reference_of(name)])
 
 
 @pytest.mark.processes
-def test_bfloat16_stays_near_float32(
-    spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
-) -> None:
+def test_bfloat16_stays_near_float32(spread_outcomes: Groups, spread_references: dict[str, Any]) -> None:
     outcome, plain = spread_outcomes["context-bfloat16"], spread_references["tensor"]
     assert outcome.status == 0, outcome.message
     assert outcome.losses[:3] == pytest.approx(plain.losses[:3], abs=0.01)

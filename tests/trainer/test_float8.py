@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer import jobs
-from tests.trainer.conftest import Outcome
+from tests import soak
+from tests.trainer import jobs, spread
+from tests.trainer.conftest import Groups
 from trainer import config, exits
 
 LOSS_BOUND = 0.02
@@ -22,8 +23,8 @@ CASES = (
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", CASES)
-def test_losses_stay_near_the_exact_ones(name: str, spread_outcomes: dict[str, Outcome]) -> None:
+@pytest.mark.parametrize("name", soak.cases(CASES, spread.SOAK))
+def test_losses_stay_near_the_exact_ones(name: str, spread_outcomes: Groups) -> None:
     from tests.trainer import reference
 
     outcome = spread_outcomes[name]
@@ -34,7 +35,7 @@ def test_losses_stay_near_the_exact_ones(name: str, spread_outcomes: dict[str, O
 
 
 @pytest.mark.processes
-def test_what_float8_changes_is_float8(spread_outcomes: dict[str, Outcome]) -> None:
+def test_what_float8_changes_is_float8(spread_outcomes: Groups) -> None:
     rowwise, tensorwise = spread_outcomes["float8-rowwise"], spread_outcomes["float8-tensorwise"]
     assert rowwise.losses[:2] != tensorwise.losses[:2]
     assert rowwise.losses[:3] == pytest.approx(spread_outcomes["float8-selective"].losses[:3], abs=1e-3)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.instances import ACCELERATED
+from tests.trainer.campaign import Ended, Forge
 from tests.trainer.conftest import ENVIRONMENT, PROJECT, torchrun
 from trainer import exits
 from trainer.health import devices, load, nccl_log, node, verdict
 from trainer.health.check import Terms
 from trainer.health.node import Node
+
+FAULTY = "tests.trainer.faulty_node"
+LIMIT, SHORT = 40, 15
+"""Seconds without progress after which a measurement hangs; fewer where a test waits for them."""
+Check = Callable[..., tuple[Ended, dict[str, Any]]]
 
 GOOD = """\
 node-1:101:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9
@@ -179,24 +186,43 @@ def terms(kind: str | None, floor: float | None, within: float | None) -> Terms:
     return Terms(kind, floor, within, None, 120)
 
 
-def check(
-    report: Path, processes: int, *options: str, module: str = "trainer.health", **environment: str
-) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    """A real check: its end and its report."""
-    done = subprocess.run(
-        torchrun(processes, *module.split(), *options, "--report", str(report), launcher="trainer.launch"),
+HEALTH = "trainer.health.__main__"
+
+
+@pytest.fixture
+def check(forge: Forge, tmp_path: Path) -> Check:
+    """Run a real check on so many processes: its end and its report."""
+
+    def run(
+        processes: int, *options: str, module: str = HEALTH, **environment: str
+    ) -> tuple[Ended, dict[str, Any]]:
+        report = tmp_path / "report.json"
+        done = forge.run(module, processes, *options, "--report", str(report), environment=environment)
+        assert not done.stuck, done.text
+        assert len(set(done.statuses)) == 1, "whoever starts them again needs one answer"
+        assert report.exists(), done.text
+        return done, json.loads(report.read_text())
+
+    return run
+
+
+@pytest.fixture
+def faulty(check: Check) -> Check:
+    """The same on four nodes of one process each, one of them with a fault (faulty_node.py)."""
+
+    def run(fault: str, rank: int, *options: str, **environment: str) -> tuple[Ended, dict[str, Any]]:
+        arguments = (fault, str(rank), "--node-size", "1", "--limit", str(LIMIT), *options)
+        return check(4, *arguments, module=FAULTY, **environment)
+
+    return run
+
+
+def launched(processes: int, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A check as it is started on a cluster: by trainer.launch, which is torchrun."""
+    return subprocess.run(
+        torchrun(processes, *arguments, launcher="trainer.launch"),
         cwd=PROJECT, env={**ENVIRONMENT, **environment}, text=True, capture_output=True, timeout=300,
     )  # fmt: skip
-    assert report.exists(), done.stdout[-2000:] + done.stderr[-3000:]
-    return done, json.loads(report.read_text())
-
-
-def faulty(
-    report: Path, fault: str, rank: int, *options: str, **environment: str
-) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    """Four nodes of one process each, one of them with a fault (faulty_node.py)."""
-    arguments = (fault, str(rank), "--node-size", "1", "--limit", "40", *options)
-    return check(report, 4, *arguments, module="tests.trainer.faulty_node", **environment)
 
 
 def test_every_type_of_the_clusters_is_known_here() -> None:
@@ -239,24 +265,23 @@ def test_what_is_not_judged_is_said(held_to: Terms, cuda: bool, expected: list[s
 
 
 @pytest.mark.processes
-def test_what_is_not_judged_is_in_the_report(tmp_path: Path) -> None:
-    done, content = check(
-        tmp_path / "report.json", 2, "--instance-type", "p6-b200.48xlarge", "--node-size", "1"
-    )
-    assert done.returncode == exits.FINISHED, done.stderr[-3000:]
+def test_what_is_not_judged_is_in_the_report(check: Check) -> None:
+    done, content = check(2, "--instance-type", "p6-b200.48xlarge", "--node-size", "1")
+    assert done.statuses[0] == exits.FINISHED, done.text
     assert content["problems"] == []
     (line,) = content["unchecked"]
-    assert f"health: warning: {line}" in done.stdout
-    assert "all nodes are fit" not in done.stdout
+    assert f"health: warning: {line}" in done.text
+    assert "all nodes are fit" not in done.text
 
 
 @pytest.mark.processes
 def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
     """The floor is far above what loopback does, so the check must fail, and say how fast it was."""
-    done, content = check(
-        tmp_path / "report.json", 4, "--node-size", "2", "--floor", "1000", "--floor-within", "1000"
-    )
+    report = tmp_path / "report.json"
+    floors = ("--floor", "1000", "--floor-within", "1000")
+    done = launched(4, "trainer.health", "--node-size", "2", *floors, "--report", str(report))
     assert done.returncode == exits.UNHEALTHY, done.stderr[-3000:]
+    content = json.loads(report.read_text())
     assert any(line.startswith("too slow, all with each other: ") for line in content["problems"])
     assert sum("GB/s within the node, floor 1000" in line for line in content["problems"]) == 2
     kinds = {(kind, operation) for kind, _, operation, _ in content["nodes"][0]["bandwidth"]}
@@ -267,10 +292,10 @@ def test_two_pretended_nodes_over_gloo(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_the_slow_one_of_four_is_named(tmp_path: Path) -> None:
+def test_the_slow_one_of_four_is_named(faulty: Check) -> None:
     """Node 2 needs a fifth of a second more for every collective."""
-    done, content = faulty(tmp_path / "report.json", "slow", 2, "--floor", "0.035")
-    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    done, content = faulty("slow", 2, "--floor", "0.035")
+    assert done.statuses[0] == exits.UNHEALTHY, done.text
     (problem,) = content["problems"]
     assert problem.startswith("slow with nodes that are fast with others: ")
     assert "(node 2); GB/s " in problem
@@ -280,12 +305,12 @@ def test_the_slow_one_of_four_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_pairs_are_measured_at_the_same_time(tmp_path: Path) -> None:
+def test_pairs_are_measured_at_the_same_time(faulty: Check, tmp_path: Path) -> None:
     """And all nodes together after them, which is reported, and blames nobody."""
     folder = tmp_path / "together"
     folder.mkdir()
-    done, content = faulty(tmp_path / "report.json", "together", 0, TOGETHER=str(folder))
-    assert done.returncode == exits.FINISHED, done.stdout[-2000:] + done.stderr[-3000:]
+    done, content = faulty("together", 0, TOGETHER=str(folder))
+    assert done.statuses[0] == exits.FINISHED, done.text
     assert [pair[:2] for pair in content["pairs"]] == [[0, 1], [2, 3]]
     assert content["all"] > 0
 
@@ -299,11 +324,11 @@ def test_pairs_are_measured_at_the_same_time(tmp_path: Path) -> None:
     ],
 )
 def test_other_libraries_than_the_pinned_ones(
-    odd: int, status: int, problems: list[str], tmp_path: Path
+    odd: int, status: int, problems: list[str], faulty: Check
 ) -> None:
     """On all nodes they are worth a warning; on one of them they make it unfit."""
-    done, content = faulty(tmp_path / "report.json", "libraries", odd)
-    assert done.returncode == status, done.stdout[-2000:] + done.stderr[-3000:]
+    done, content = faulty("libraries", odd)
+    assert done.statuses[0] == status, done.text
     assert [line[line.index("(") :] for line in content["problems"]] == problems
     assert "aws-ofi-nccl is 1.14.0, pinned is 1.19.0" in content["warnings"]
 
@@ -318,15 +343,16 @@ PLACE = "in between nodes 2 and 3: all_gather of 4096 KiB"
         ("raise", f"(node 2), rank 2: ArithmeticError: a cosmic ray, {PLACE}"),
         ("kill", "(node 2), rank 2: its process was ended by SIGKILL"),
         ("stop", f"(node 2), rank 2: no sign of life, {PLACE}"),
-        ("hang", f"(node 3), ranks 2, 3: no progress for 40 s, {PLACE}"),
+        ("hang", f"(node 3), ranks 2, 3: no progress for {SHORT} s, {PLACE}"),
     ],
 )
-def test_who_breaks_a_measurement_off_is_named(fault: str, named: str, tmp_path: Path) -> None:
-    done, content = faulty(tmp_path / "report.json", fault, 2)
-    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+def test_who_breaks_a_measurement_off_is_named(fault: str, named: str, faulty: Check) -> None:
+    limit = SHORT if fault == "hang" else LIMIT
+    done, content = faulty(fault, 2, "--limit", str(limit))
+    assert done.statuses[0] == exits.UNHEALTHY, done.text
     (problem,) = content["problems"]
     assert problem.endswith(named)
-    assert f"health: {problem}" in done.stdout
+    assert f"health: {problem}" in done.text
     (_, members, operation, _), *_ = content["nodes"][0]["bandwidth"]
     assert (members, operation) == ([0, 1], "all_gather"), "what was measured is reported"
 
@@ -334,20 +360,19 @@ def test_who_breaks_a_measurement_off_is_named(fault: str, named: str, tmp_path:
 @pytest.mark.processes
 def test_a_process_that_is_killed_with_its_worker_is_named(tmp_path: Path) -> None:
     """torchrun then ends all others of that node: the report is written before they go."""
-    done, content = faulty(tmp_path / "report.json", "orphan", 2)
+    report = tmp_path / "report.json"
+    options = ("--node-size", "1", "--limit", str(LIMIT), "--report", str(report))
+    done = launched(4, FAULTY, "orphan", "2", *options)
     assert done.returncode == 128 + 9, done.stdout[-2000:] + done.stderr[-3000:]
+    content = json.loads(report.read_text())
     (problem,) = content["problems"]
     assert problem.endswith("(node 2), rank 2: the process that watches it is gone")
 
 
 @pytest.mark.processes
 def test_without_the_process_that_judges_the_others_end_and_say_so() -> None:
-    arguments = ("unjudged", "0", "--node-size", "1", "--limit", "40")
-    done = subprocess.run(
-        torchrun(2, "tests.trainer.faulty_node", *arguments, launcher="trainer.launch"),
-        cwd=PROJECT, env={**ENVIRONMENT, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3"}, text=True, capture_output=True,
-        timeout=300,
-    )  # fmt: skip
+    arguments = ("unjudged", "0", "--node-size", "1", "--limit", str(LIMIT))
+    done = launched(2, FAULTY, *arguments, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="3")
     assert done.returncode == exits.RETRY, done.stdout[-2000:] + done.stderr[-3000:]
     assert f"health: rank 0 on host {os.uname().nodename}, which judges, gives no sign of life" in done.stderr
 
@@ -375,21 +400,21 @@ def driver(folder: Path, script: str) -> str:
     ],
 )
 def test_a_node_with_bad_devices_is_named_before_anything_uses_them(
-    script: str, options: tuple[str, ...], named: str, tmp_path: Path
+    script: str, options: tuple[str, ...], named: str, check: Check, tmp_path: Path
 ) -> None:
     path = driver(tmp_path / "bin", script)
-    done, content = check(tmp_path / "report.json", 2, "--node-size", "1", *options, PATH=path)
-    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    done, content = check(2, "--node-size", "1", *options, PATH=path)
+    assert done.statuses[0] == exits.UNHEALTHY, done.text
     (problem,) = content["problems"]
     assert problem.endswith(named)
     assert content["nodes"][0]["bandwidth"] == []
 
 
 @pytest.mark.processes
-def test_gpus_that_the_driver_lists_and_cuda_cannot_use(tmp_path: Path) -> None:
+def test_gpus_that_the_driver_lists_and_cuda_cannot_use(check: Check, tmp_path: Path) -> None:
     path = driver(tmp_path / "bin", "gpus 2")
-    done, content = check(tmp_path / "report.json", 2, PATH=path, CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == exits.UNHEALTHY, done.stdout[-2000:] + done.stderr[-3000:]
+    done, content = check(2, PATH=path, CUDA_VISIBLE_DEVICES="")
+    assert done.statuses[0] == exits.UNHEALTHY, done.text
     (problem,) = content["problems"]
     assert "(node 0), ranks 0, 1: " in problem
     assert problem.endswith(", in starting its GPU")

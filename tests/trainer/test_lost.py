@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import soak
 from tests.trainer.campaign import Campaign, Forge
 from trainer import exits
 
@@ -47,7 +48,9 @@ def struck(good: Campaign, where: str, what: str, rank: int) -> tuple[dict[str, 
     return answer, campaign.log()
 
 
-@pytest.mark.parametrize("where", ["data", "build", "load", "forward", "evaluate", "save"])
+@pytest.mark.parametrize(
+    "where", soak.cases(["data", "build", "load", "forward", "evaluate", "save"], soak=("build", "evaluate"))
+)
 def test_an_error_is_everybodys(where: str, good: Campaign) -> None:
     rank = 0 if where == "data" else 1
     answer, log = struck(good, where, "raise", rank)
@@ -59,7 +62,10 @@ def test_an_error_is_everybodys(where: str, good: Campaign) -> None:
     assert "no answer" not in log
 
 
-@pytest.mark.parametrize(("where", "rank"), [("build", 1), ("load", 0), ("forward", 1), ("commit", 1)])
+@pytest.mark.parametrize(
+    ("where", "rank"),
+    [pytest.param("build", 1, marks=pytest.mark.soak), ("load", 0), ("forward", 1), ("commit", 1)],
+)
 def test_a_killed_process_is_named(where: str, rank: int, good: Campaign) -> None:
     answer, log = struck(good, where, "kill", rank)
     assert not answer["stuck"], log
@@ -70,7 +76,9 @@ def test_a_killed_process_is_named(where: str, rank: int, good: Campaign) -> Non
     ), log
 
 
-@pytest.mark.parametrize(("where", "rank"), [("build", 1), ("forward", 0), ("save", 1)])
+@pytest.mark.parametrize(
+    ("where", "rank"), [pytest.param("build", 1, marks=pytest.mark.soak), ("forward", 0), ("save", 1)]
+)
 def test_a_process_that_hangs_is_named(where: str, rank: int, good: Campaign) -> None:
     answer, log = struck(good, where, "stop", rank)
     assert not answer["stuck"], log

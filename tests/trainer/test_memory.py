@@ -260,6 +260,7 @@ def test_real_processes_follow_the_arithmetic(
     shape = shapes.of(job.model)
     expected = memory.expect(job, shape, world, world, "cpu")
     print(world, asdict(expected), ranks)
+    assert len(ranks) == world
     for rank in ranks:
         assert rank["loaded"] == pytest.approx(expected.parameters, rel=BOUND)
         assert rank["loading"] == pytest.approx(expected.loading, rel=BOUND)

@@ -139,6 +139,7 @@ def numbers(facts: dict[str, Any]) -> list[float]:
 
 @pytest.mark.processes
 def test_every_number_of_a_step_has_a_gauge(outcomes: dict[str, Outcome]) -> None:
+    assert list(outcomes["slow"].history.steps) == [3, 6]
     for facts in outcomes["slow"].history.steps.values():
         told = {name: value for name, value in facts.items() if name not in ("event", "time")}
         values = gauges.of_step(told)

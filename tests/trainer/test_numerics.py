@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import soak
 from tests.trainer import jobs
-from tests.trainer.conftest import Group, Outcome
+from tests.trainer.conftest import Group, Groups, parted
 
 pytestmark = pytest.mark.processes
 
@@ -53,6 +55,12 @@ FOUR: dict[str, dict[str, Any]] = {
 }
 ONE: dict[str, dict[str, Any]] = {"alone": {}}
 CASES = [*TWO, *FOUR, *ONE]
+NEAR = [name for name in CASES if name.startswith("bfloat16")]
+EXACT = [name for name in CASES if name not in NEAR]
+SOAK = {
+    "grad-op", "no-shard", "one-pass", "tensor", "bfloat16",  # of two processes: in the gate with four
+    "hybrid", "full-whole-4", "bfloat16-grad-op", "bfloat16-no-shard",  # in the gate with other companions
+}  # fmt: skip
 
 PASSES = 2
 """Of a step, where each process puts one of its two sequences through the model at a time."""
@@ -71,13 +79,15 @@ COLLECTIVES = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(group: Group, questions: Path) -> dict[str, Outcome]:
+def outcomes(group: Group, questions: Path) -> Groups:
     answers = {"answers": {"data": {"source": str(questions)}, "batch": {"micro": 1}}}
-    return group(1, ONE) | group(2, TWO | answers) | group(4, FOUR)
+    sizes = {1: ONE, 2: TWO | answers, 4: FOUR}
+    parts = [(size, part) for size, cases in sizes.items() for part in parted(cases, SOAK)]
+    return Groups(*((part, partial(group, size, part)) for size, part in parts))
 
 
 @pytest.fixture(scope="module")
-def references(outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def references(outcomes: Groups) -> dict[str, Any]:
     """By the case that has one of its own; the others share that of "full"."""
     from tests.trainer import reference
 
@@ -90,10 +100,8 @@ def references(outcomes: dict[str, Outcome]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in [*CASES, "answers"] if not name.startswith("bfloat16")])
-def test_float32_equals_the_plain_training(
-    name: str, outcomes: dict[str, Outcome], references: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("name", soak.cases([*EXACT, "answers"], SOAK))
+def test_float32_equals_the_plain_training(name: str, outcomes: Groups, references: dict[str, Any]) -> None:
     outcome, plain = outcomes[name], references.get(name, references["full"])
     assert outcome.status == 0, outcome.message
     assert outcome.losses == pytest.approx(plain.losses, rel=FLOAT32_BOUND)
@@ -104,10 +112,8 @@ def test_float32_equals_the_plain_training(
         assert float((weights[key] - value).norm() / value.norm()) < FLOAT32_BOUND, key
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("bfloat16")])
-def test_bfloat16_stays_near_float32(
-    name: str, outcomes: dict[str, Outcome], references: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("name", soak.cases(NEAR, SOAK))
+def test_bfloat16_stays_near_float32(name: str, outcomes: Groups, references: dict[str, Any]) -> None:
     outcome, plain = outcomes[name], references["full"]
     assert outcome.status == 0
     assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
@@ -117,8 +123,8 @@ def test_bfloat16_stays_near_float32(
     )
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
-def test_passes_ask_of_others_what_the_strategy_says(name: str, outcomes: dict[str, Outcome]) -> None:
+@pytest.mark.parametrize("name", soak.cases(COLLECTIVES, SOAK))
+def test_passes_ask_of_others_what_the_strategy_says(name: str, outcomes: Groups) -> None:
     steps = json.loads((outcomes[name].output / "collectives.json").read_text())
     assert len(steps) == 2
     gathers, scatters, reduces = COLLECTIVES[name]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import soak
 from tests.trainer import jobs
 from tests.trainer.test_memory import JOBS, PROJECT, PUBLISHED
 from trainer import config, exits, memory
@@ -18,6 +19,12 @@ pytestmark = pytest.mark.processes  # imports torch
 
 BOUND = 0.1
 """Relative, between what is counted and the arithmetic, which assumes that transfers overlap."""
+
+
+SOAK = {
+    "llama2-13b", "llama2-13b-tune", "llama2-7b-tune", "llama2-70b-tune",  # as their neighbours, of another size
+    "context", "full", "float32",  # in the gate together with others, or in test_memory.py
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -37,12 +44,11 @@ def as_published(tmp_path: Path) -> Callable[[str], list[str]]:
     return overrides
 
 
-@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
-def test_ready_made_jobs_play_at_their_true_size(
-    path: Path, as_published: Callable[[str], list[str]]
-) -> None:
+@pytest.mark.parametrize("name", soak.cases([path.stem for path in JOBS], SOAK))
+def test_ready_made_jobs_play_at_their_true_size(name: str, as_published: Callable[[str], list[str]]) -> None:
     from trainer import rehearsal
 
+    (path,) = (path for path in JOBS if path.stem == name)
     said = re.search(r"^# Memory of a GPU, .* --world (\d+)\)", path.read_text(), re.MULTILINE)
     assert said is not None
     job = config.load(path)
@@ -76,7 +82,7 @@ SIZES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize("name", soak.cases(COMBINATIONS, SOAK))
 def test_the_arithmetic_holds_for_every_way_to_save_memory(
     name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -133,7 +133,11 @@ def test_a_node_removes_what_its_host_has_staged_under_any_number(
 
 
 def test_nothing_staged_is_nothing_to_remove(bucket: str, tmp_path: Path) -> None:
-    opened(bucket, tmp_path / "none").sweep()
+    name = made(opened(bucket, tmp_path / "elsewhere"), 7)
+    store = opened(bucket, tmp_path / "none")
+    store.sweep()
+    assert store.saved() == [Saved(7, name)]
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate"])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests import soak
 from tests.trainer import jobs, spread
-from tests.trainer.conftest import Outcome
+from tests.trainer.conftest import Groups
 from tests.trainer.test_weights import exported
 from trainer import config, exits
 
@@ -21,33 +22,36 @@ EXACT = [
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", soak.cases(EXACT, spread.SOAK))
 def test_split_training_equals_the_plain_one(
-    name: str, spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
+    name: str, spread_outcomes: Groups, spread_references: dict[str, Any]
 ) -> None:
     spread.check_equal(spread_outcomes[name], spread_references[spread.reference_of(name)])
 
 
 @pytest.mark.processes
-def test_evaluation_counts_a_tensor_group_once(spread_outcomes: dict[str, Outcome]) -> None:
-    held_out = [spread_outcomes[name].history.held_out[12] for name in ("tensor", "tensor-copies", "context")]
-    assert held_out[1:] == pytest.approx([held_out[0]] * 2, rel=spread.BOUND)
+@pytest.mark.parametrize("name", soak.cases(["context", "tensor-copies"], spread.SOAK))
+def test_evaluation_counts_a_group_once(name: str, spread_outcomes: Groups) -> None:
+    tensor, other = (spread_outcomes[one].history.held_out[12] for one in ("tensor", name))
+    assert other == pytest.approx(tensor, rel=spread.BOUND)
+
+
+@pytest.mark.processes
+def test_tokens_count_once_in_a_tensor_group(spread_outcomes: Groups) -> None:
     whole = spread_outcomes["tensor"].history.steps[12]
     assert whole["tokens_per_second"] == pytest.approx(4 * whole["tokens_per_second_per_process"], rel=1e-3)
     assert whole["tokens"] == 12 * 8 * 64
 
 
 @pytest.mark.processes
-def test_speed_counts_all_tokens_that_are_computed(spread_outcomes: dict[str, Outcome]) -> None:
+def test_speed_counts_all_tokens_that_are_computed(spread_outcomes: Groups) -> None:
     """Most tokens of questions with answers are no targets, and cost as much as those that are."""
     facts = spread_outcomes["tensor-answers"].history.steps[12]
     assert facts["tokens_per_second"] * facts["seconds"]["step"] == pytest.approx(8 * 64, rel=1e-3)
 
 
 @pytest.mark.processes
-def test_bfloat16_stays_near_float32(
-    spread_outcomes: dict[str, Outcome], spread_references: dict[str, Any]
-) -> None:
+def test_bfloat16_stays_near_float32(spread_outcomes: Groups, spread_references: dict[str, Any]) -> None:
     outcome, plain = spread_outcomes["tensor-bfloat16"], spread_references["tensor"]
     assert outcome.status == 0, outcome.message
     assert outcome.losses == pytest.approx(plain.losses, abs=BFLOAT16_LOSS_BOUND)
@@ -55,9 +59,7 @@ def test_bfloat16_stays_near_float32(
 
 
 @pytest.mark.processes
-def test_published_weights_go_straight_into_their_parts(
-    spread_outcomes: dict[str, Outcome], published: Path
-) -> None:
+def test_published_weights_go_straight_into_their_parts(spread_outcomes: Groups, published: Path) -> None:
     from safetensors.torch import load_file
 
     outcome = spread_outcomes["tensor-loaded"]
@@ -72,7 +74,7 @@ def test_published_weights_go_straight_into_their_parts(
 
 
 @pytest.mark.processes
-def test_what_was_split_is_exported_whole(spread_outcomes: dict[str, Outcome], tmp_path: Path) -> None:
+def test_what_was_split_is_exported_whole(spread_outcomes: Groups, tmp_path: Path) -> None:
     """`transformers`, which reads the export, against PyTorch's converter, which reads the checkpoint."""
     outcome = spread_outcomes["tensor-qwen2"]
     theirs = exported(outcome, spread.QWEN2, tmp_path, "float32").state_dict()

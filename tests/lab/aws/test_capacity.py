@@ -335,7 +335,10 @@ def test_root_volumes_go_with_their_instance(ec2: Any, network: Network) -> None
     wanted = instance(network.subnets[0], InstanceType="m5.large", BlockDeviceMappings=disk)
     [launched] = ec2.run_instances(**wanted)["Instances"]
     volume = launched["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
+
+    def volumes() -> list[Any]:
+        return list(ec2.describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume]}])["Volumes"])
+
+    assert [one["Size"] for one in volumes()] == [500]
     ec2.terminate_instances(InstanceIds=[launched["InstanceId"]])
-    eventually(
-        lambda: not ec2.describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume]}])["Volumes"]
-    )
+    eventually(lambda: not volumes())

@@ -83,10 +83,11 @@ def test_changed_labels_and_taints_reach_a_node_that_runs(world: World) -> None:
     world.runtime.remove_nodes("main", [old.name])
 
 
-def test_a_fleet_comes_and_goes(world: World) -> None:
-    fleet = [spec(n, nodegroup="big", taints=[GPU_TAINT], devices=P5) for n in range(100, 200)]
+@pytest.mark.parametrize("size", [100, pytest.param(1000, marks=pytest.mark.soak)])
+def test_a_fleet_comes_and_goes(world: World, size: int) -> None:
+    fleet = [spec(n, nodegroup="big", taints=[GPU_TAINT], devices=P5) for n in range(100, 100 + size)]
     world.runtime.add_nodes("main", fleet)
-    assert len(world.client.items("/api/v1/nodes", labelSelector="eks.amazonaws.com/nodegroup=big")) == 100
+    assert len(world.client.items("/api/v1/nodes", labelSelector="eks.amazonaws.com/nodegroup=big")) == size
     world.runtime.add_nodes("main", fleet)  # once more changes nothing
     world.runtime.remove_nodes("main", [node.name for node in fleet])
     assert not world.client.items("/api/v1/nodes", labelSelector="eks.amazonaws.com/nodegroup=big")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.settings import Lab
-from lab.toolchain import debian
+from lab.toolchain import debian, stamps
 from lab.toolchain.commands import Commands, StopSignal
 from lab.toolchain.errors import ToolchainError
 
@@ -86,8 +86,20 @@ def test_without_apt_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, tmp
         debian.release.cache_clear()
 
 
-def test_a_damaged_unpacking_is_not_fresh(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", ["remove", "change"])
+def test_a_damaged_unpacking_is_not_fresh(lab: Lab, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setattr(debian, "release", lambda: ("bookworm", "12"))
+    assert not debian.is_fresh(lab), "nothing is there yet"
+    lab.bin.mkdir(parents=True)
+    programs = [lab.bin / Path(path).name for path in debian.COMMANDS]
+    for program in programs:
+        program.write_text("program")
+    stamps.Stamp(debian.inputs(), [stamps.Output.of(one) for one in programs]).write(lab, debian.STAMP)
+    assert debian.is_fresh(lab)
+    if damage == "remove":
+        programs[0].unlink()
+    else:
+        programs[0].write_text("cut off")
     assert not debian.is_fresh(lab)
 
 
