@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lab import processes
-from lab.nodes import bridge, cgroups, cleanup
+from lab.nodes import cleanup
 from lab.nodes.api import ClusterSpec
+from lab.nodes.node import bridge, cgroups
 from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import Lab
 from tests.lab.nodes.conftest import SYSTEM
@@ -90,7 +91,7 @@ def test_two_clusters_side_by_side(world: World) -> None:
     assert bridge.read_alias(world.lab) == bridge.owner(world.lab), "the other cluster still needs it"
 
 
-def test_sweep_after_a_crash(world: World, tmp_path: Path) -> None:
+def test_cleanup_after_a_crash(world: World, tmp_path: Path) -> None:
     """What another lab's killed emulator left goes; a lab that runs isn't touched."""
     lab = Lab("crashed", world.lab.cache, tmp_path / "state", free_port_base())
     crashed = KubernetesRuntime(lab, "http://127.0.0.1:9/")
@@ -101,7 +102,7 @@ def test_sweep_after_a_crash(world: World, tmp_path: Path) -> None:
         record.unlink()  # killed between starting a process and writing it down
     assert any("etcd" not in line for line in cleanup.leftovers(lab))
 
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
 
     assert cleanup.leftovers(lab) == []
     crashed.shutdown()  # nor does an emulator mind that survived its clusters
