@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from lab.nodes.pki import Pair
+from lab.nodes.pki import KeyPair
 from lab.settings import LOOPBACK, Lab
 
 PREFIX = "cluster."
@@ -37,8 +37,8 @@ class ClusterFiles:
     def pki(self) -> Path:
         return self.folder / "pki"
 
-    def pair(self, name: str) -> Pair:
-        return Pair(self.pki / f"{name}.crt", self.pki / f"{name}.key")
+    def pair(self, name: str) -> KeyPair:
+        return KeyPair(self.pki / f"{name}.crt", self.pki / f"{name}.key")
 
     def process(self, *parts: str) -> str:
         """The record's name of one of the cluster's processes, such as cluster.main.etcd."""

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lab.nodes.cluster_files import ClusterFiles
-from lab.nodes.pki import Authority, Pair
+from lab.nodes.pki import NO_GROUP, CertificateAuthority, KeyPair
 
-ADMIN_GROUPS = ("system:masters",)
-"""Groups of a user to whom the API server allows everything."""
+ADMIN_GROUP = "system:masters"
+"""The API server allows its members everything."""
 
 
 def write_kubeconfig(
-    files: ClusterFiles, authority: Authority, name: str, user: str, groups: Sequence[str] = ()
+    files: ClusterFiles, authority: CertificateAuthority, name: str, user: str, group: str = NO_GROUP
 ) -> Path:
     """Issue a client certificate for `user` and write a kubeconfig with it; returns its path."""
-    pair = authority.issue(files.pair(name), user, groups)
+    pair = authority.issue(files.pair(name), user, group)
     config = kubeconfig(files.name, files.url, authority.certificate.read_bytes(), pair)
     path = files.kubeconfig(name)
     path.touch(mode=0o600)
@@ -28,7 +27,7 @@ def write_kubeconfig(
     return path
 
 
-def kubeconfig(cluster: str, url: str, certificate_authority: bytes, pair: Pair) -> dict[str, Any]:
+def kubeconfig(cluster: str, url: str, certificate_authority: bytes, pair: KeyPair) -> dict[str, Any]:
     user = {
         "client-certificate-data": _base64(pair.certificate.read_bytes()),
         "client-key-data": _base64(pair.key.read_bytes()),

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from lab.nodes.pki import Pair
+from lab.nodes.pki import KeyPair
 
 Object = dict[str, Any]
 FIELD_MANAGER = "shardyard-lab"
@@ -33,7 +33,7 @@ class ApiError(Exception):
 class ApiClient:
     """Paths are the API server's own, such as /api/v1/nodes/NAME."""
 
-    def __init__(self, url: str, certificate_authority: str, pair: Pair, connections: int = 16) -> None:
+    def __init__(self, url: str, certificate_authority: str, pair: KeyPair, connections: int = 16) -> None:
         self.url = url
         self._pool = urllib3.PoolManager(
             maxsize=connections,

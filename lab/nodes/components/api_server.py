@@ -9,8 +9,8 @@ import yaml
 from lab.nodes import programs
 from lab.nodes.cluster_files import ClusterFiles, loopback
 from lab.nodes.components.flags import VERBOSITY, tls
-from lab.nodes.kubeconfig import ADMIN_GROUPS
-from lab.nodes.pki import Authority, signing_key
+from lab.nodes.kubeconfig import ADMIN_GROUP
+from lab.nodes.pki import CertificateAuthority, signing_key
 
 SIMULATED_KUBELET = "Kwok"
 """Type of the node address at which kwok serves logs and exec. It is preferred to all other types."""
@@ -18,7 +18,11 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
 def command(
-    files: ClusterFiles, authority: Authority, etcd: Authority, front_proxy: Authority, token_webhook: str
+    files: ClusterFiles,
+    authority: CertificateAuthority,
+    etcd: CertificateAuthority,
+    front_proxy: CertificateAuthority,
+    token_webhook: str,
 ) -> list[str | Path]:
     """The command line; writes the certificates and the webhook's configuration that it names.
 
@@ -31,7 +35,7 @@ def command(
         "localhost", str(loopback()), address, first,
     )  # fmt: skip
     server = authority.issue(files.pair("api"), "kube-apiserver", addresses=sorted(set(names)))
-    kubelet_client = authority.issue(files.pair("api-kubelet-client"), "kube-apiserver", ADMIN_GROUPS)
+    kubelet_client = authority.issue(files.pair("api-kubelet-client"), "kube-apiserver", ADMIN_GROUP)
     etcd_client = etcd.issue(files.pair("api-etcd-client"), "kube-apiserver")
     proxy_client = front_proxy.issue(files.pair("front-proxy-client"), "front-proxy-client")
     accounts = signing_key(files.pki, "service-accounts")

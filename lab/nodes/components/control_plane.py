@@ -13,8 +13,8 @@ from lab.nodes import programs
 from lab.nodes.client.api import ApiClient, ApiError
 from lab.nodes.cluster_files import ClusterFiles
 from lab.nodes.components import api_server, controller_manager, etcd, scheduler
-from lab.nodes.kubeconfig import ADMIN_GROUPS, write_kubeconfig
-from lab.nodes.pki import Authority
+from lab.nodes.kubeconfig import ADMIN_GROUP, write_kubeconfig
+from lab.nodes.pki import CertificateAuthority
 
 START_SECONDS = 120
 STOP_SECONDS = 3
@@ -26,7 +26,7 @@ class ControlPlane:
     """A running control plane: its files, its certificate authority and an administrator's API client."""
 
     files: ClusterFiles
-    authority: Authority
+    authority: CertificateAuthority
     client: ApiClient
 
 
@@ -41,9 +41,9 @@ def start(files: ClusterFiles, token_webhook: str) -> ControlPlane:
     files.pki.mkdir(parents=True, exist_ok=True)
     files.folder.chmod(0o700)
     authority, etcd_authority, front_proxy = (
-        Authority(files.pki, name) for name in ("ca", "etcd-ca", "front-proxy-ca")
+        CertificateAuthority(files.pki, name) for name in ("ca", "etcd-ca", "front-proxy-ca")
     )
-    write_kubeconfig(files, authority, "admin", "kubernetes-admin", ADMIN_GROUPS)
+    write_kubeconfig(files, authority, "admin", "kubernetes-admin", ADMIN_GROUP)
 
     _spawn(files, "etcd", etcd.command(files, etcd_authority))
     _spawn(files, "api", api_server.command(files, authority, etcd_authority, front_proxy, token_webhook))

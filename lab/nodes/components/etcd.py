@@ -6,10 +6,10 @@ from pathlib import Path
 
 from lab.nodes import programs
 from lab.nodes.cluster_files import ClusterFiles, loopback
-from lab.nodes.pki import Authority
+from lab.nodes.pki import CertificateAuthority
 
 
-def command(files: ClusterFiles, authority: Authority) -> list[str | Path]:
+def command(files: ClusterFiles, authority: CertificateAuthority) -> list[str | Path]:
     """The command line; writes the server's certificate. Raises FileNotFoundError without the program."""
     address = str(loopback())
     client, peer = (f"https://{address}:{files.port(name)}" for name in ("etcd", "etcd-peer"))

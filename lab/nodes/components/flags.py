@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.nodes.cluster_files import ClusterFiles, loopback
-from lab.nodes.pki import Pair
+from lab.nodes.pki import KeyPair
 
 VERBOSITY = "--v=1"
 
 
-def tls(pair: Pair, certificate_flag: str, key_flag: str) -> list[str]:
+def tls(pair: KeyPair, certificate_flag: str, key_flag: str) -> list[str]:
     return [f"{certificate_flag}={pair.certificate}", f"{key_flag}={pair.key}"]
 
 

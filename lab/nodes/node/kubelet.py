@@ -19,10 +19,10 @@ CLUSTER_DNS_INDEX = 10
 def write(files: NodeFiles, cgroup: str) -> None:
     """`cgroup` is the control group that the kubelet makes its pods' groups in."""
     plane, spec = files.plane, files.spec
-    user, groups = f"system:node:{spec.name}", ("system:nodes",)
-    write_kubeconfig(plane.files, plane.authority, files.user, user, groups)
+    user, group = f"system:node:{spec.name}", "system:nodes"
+    write_kubeconfig(plane.files, plane.authority, files.user, user, group)
     serving = plane.files.pair(f"{files.user}.serving")
-    plane.authority.issue(serving, user, groups, (spec.name, files.address))
+    plane.authority.issue(serving, user, group, (spec.name, files.address))
     (files.folder / "resolv.conf").write_text("")  # pods get the cluster's DNS; nothing outside answers
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

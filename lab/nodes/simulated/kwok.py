@@ -8,7 +8,7 @@ from lab import processes
 from lab.nodes import programs
 from lab.nodes.cluster_files import ClusterFiles, loopback
 from lab.nodes.components.control_plane import STOP_SECONDS, ControlPlane
-from lab.nodes.kubeconfig import ADMIN_GROUPS, write_kubeconfig
+from lab.nodes.kubeconfig import ADMIN_GROUP, write_kubeconfig
 from lab.nodes.simulated.node_object import SIMULATED
 
 STAGES = Path(__file__).parent / "stages.yaml"
@@ -25,7 +25,7 @@ def start(plane: ControlPlane) -> None:
     name = files.process("kwok")
     if processes.find(files.lab, name):
         return
-    kubeconfig = write_kubeconfig(files, plane.authority, "kwok", "kwok", ADMIN_GROUPS)
+    kubeconfig = write_kubeconfig(files, plane.authority, "kwok", "kwok", ADMIN_GROUP)
     serving = plane.authority.issue(files.pair("kwok-serving"), "kwok", addresses=[str(loopback())])
     command: list[str | Path] = [
         programs.find(files.lab, "kwok"),
