@@ -47,7 +47,7 @@ def find(lab: Lab, name: str) -> Path:
 
 def spawn(lab: Lab, name: str, command: Sequence[str | Path], cwd: Path) -> Process:
     """Start a program of a cluster, with OWNER in its environment, by which `cleanup` finds it."""
-    # kwok and others keep work files in HOME; there they go with the cluster's folder.
+    # kwok and others keep work files in HOME; they are removed with the cluster's folder.
     environment = {"PATH": search_path(lab), "HOME": str(cwd), OWNER: str(lab.state)}
     return processes.spawn(lab, name, command, environment | dict.fromkeys(PROXIES, ""), cwd)
 

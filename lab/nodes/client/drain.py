@@ -1,4 +1,4 @@
-"""Empty nodes before they go, as EKS does when a node group shrinks."""
+"""Drain nodes before they are removed, as EKS does when a node group shrinks or is deleted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.nodes.client.api import NODES, PODS, ApiClient, ApiError, Object
 from lab.nodes.client.parallel import each
 
 WAIT_SECONDS = 60.0
-"""How long evicted pods may take before they are deleted; EKS gives 15 minutes."""
+"""How long pods may take to be evicted before they are deleted; EKS waits 15 minutes."""
 _POLL_SECONDS = 0.5
 
 
@@ -22,10 +22,10 @@ def cordon(client: ApiClient, node: str) -> None:
 
 
 def drain(client: ApiClient, nodes: Sequence[str], wait: float = WAIT_SECONDS) -> None:
-    """Cordon the nodes and evict their pods, those of DaemonSets excepted.
+    """Cordon the nodes and evict their pods, except those of DaemonSets.
 
-    Disruption budgets and grace periods are honoured for `wait` seconds altogether; after that the pods are
-    left to `delete_pods`.
+    Disruption budgets and grace periods are honoured for `wait` seconds in all. Pods that are left after that
+    are for `delete_pods`. Raises RuntimeError if the API server refuses anything else.
     """
     each(nodes, lambda node: cordon(client, node))
     gone_by = time.monotonic() + wait
@@ -41,7 +41,7 @@ def drain(client: ApiClient, nodes: Sequence[str], wait: float = WAIT_SECONDS) -
 
 
 def delete_pods(client: ApiClient, nodes: Sequence[str]) -> None:
-    """Forget the pods of nodes that are no more; nobody is there to stop them, and DaemonSets don't replace them."""
+    """Delete the pods of removed nodes at once: no kubelet is left to confirm the end of their grace period."""
     each(pods_on(client, nodes), lambda pod: client.delete(pod_path(pod), grace_seconds=0))
 
 
@@ -57,7 +57,7 @@ def pod_path(pod: Object) -> str:
 
 
 def _stays(pod: Object) -> bool:
-    """A DaemonSet would put its pod back on a cordoned node; finished pods hold nothing."""
+    """A DaemonSet would create its pod again, cordoned or not; finished pods need no eviction."""
     owners = pod["metadata"].get("ownerReferences", ())
     finished = pod["status"].get("phase") in ("Succeeded", "Failed")
     return finished or any(owner["kind"] == "DaemonSet" for owner in owners)
@@ -73,6 +73,6 @@ def _evict(client: ApiClient, pod: Object) -> None:
     try:
         client.call("POST", f"{pod_path(pod)}/eviction", eviction)
     except ApiError as error:
-        # 429: a disruption budget says not now. 404 and 409: it is gone or on its way.
+        # 429: a disruption budget forbids it for now. 404, 409: the pod is deleted or being deleted.
         if error.status not in (404, 409, 429):
             raise

@@ -50,7 +50,7 @@ def ensure(lab: Lab) -> None:
         ip(lab, "link", "set", lab.bridge, "alias", owner(lab))
     elif alias != owner(lab):
         raise RuntimeError(
-            f"the bridge {lab.bridge} belongs to another lab ({alias}): take that one down first (make down)"
+            f"the bridge {lab.bridge} belongs to another lab ({alias}): run `make down` for it first"
         )
     ip(lab, "address", "replace", f"{lab.gateway}/{lab.network.prefixlen}", "dev", lab.bridge)
     ip(lab, "link", "set", lab.bridge, "up")

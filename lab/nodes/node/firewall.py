@@ -22,13 +22,13 @@ def allow(lab: Lab) -> None:
 
 
 def revoke(lab: Lab) -> None:
-    """Delete the rules that are there."""
+    """Delete the lab's rules."""
     for chain, rule in present(lab).items():
         _iptables(lab, "-D", chain, *rule)
 
 
 def present(lab: Lab) -> dict[str, tuple[str, ...]]:
-    """The lab's rules by chain, as far as they are there."""
+    """The lab's rules that exist, by chain."""
     try:
         return {chain: rule for chain, rule in _rules(lab).items() if _has(lab, chain, rule)}
     except FileNotFoundError:
@@ -36,8 +36,8 @@ def present(lab: Lab) -> dict[str, tuple[str, ...]]:
 
 
 def _rules(lab: Lab) -> dict[str, tuple[str, ...]]:
-    mark = ("-m", "comment", "--comment", f"shardyard {lab.state}"[:255], "-j", "ACCEPT")
-    return {"FORWARD": ("-i", lab.bridge, "-o", lab.bridge, *mark), "INPUT": ("-i", lab.bridge, *mark)}
+    accept = ("-m", "comment", "--comment", f"shardyard {lab.state}"[:255], "-j", "ACCEPT")
+    return {"FORWARD": ("-i", lab.bridge, "-o", lab.bridge, *accept), "INPUT": ("-i", lab.bridge, *accept)}
 
 
 def _has(lab: Lab, chain: str, rule: tuple[str, ...]) -> bool:

@@ -44,7 +44,7 @@ def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="package")
 def stocked(node_lab: Lab) -> Lab:
-    """The lab with its registry running and the images in it, Debian's Python as test/base:1 besides."""
+    """The lab with its registry running and the images in it, and Debian's Python as test/base:1."""
     registry.start(node_lab)
     images.push(node_lab)
     target = f"docker://{node_lab.registry}/test/base:1"

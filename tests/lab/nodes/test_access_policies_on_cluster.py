@@ -1,4 +1,4 @@
-"""Tokens through the webhook, and access policies as RBAC, asked of a real API server."""
+"""Tokens through the webhook, and access policies as RBAC, on a real API server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_tokens_go_to_the_webhook(world: World, entries: None, webhook: Webhook)
     assert access_group(TRAINER) in whoami("token-of-trainer")
     assert "Unauthorized" in whoami("token-of-nobody") or "must be logged in" in whoami("token-of-nobody")
     assert webhook.callers[-1].startswith("/_lab/authenticate/main?"), (
-        "the webhook must know which cluster asks"
+        "the webhook must know which cluster a token is for"
     )
 
 

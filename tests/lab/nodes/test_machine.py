@@ -1,4 +1,4 @@
-"""What clusters and nodes take of the machine: names, addresses, ports, control groups, files."""
+"""What clusters and nodes use of the machine: names, addresses, ports, control groups, files."""
 
 from __future__ import annotations
 

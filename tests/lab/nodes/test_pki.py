@@ -42,7 +42,7 @@ def test_a_certificate_names_its_user_group_and_addresses(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("addresses", [(), ("node.internal",)])
 def test_alternative_names_are_never_empty(tmp_path: Path, addresses: tuple[str, ...]) -> None:
-    """Go's crypto/x509 takes a critical list without a name it understands for an unhandled extension."""
+    """Go's crypto/x509 rejects a critical extension without any name in it."""
     client = CertificateAuthority(tmp_path, "ca").issue(
         pair(tmp_path, "client"), "client", addresses=addresses
     )

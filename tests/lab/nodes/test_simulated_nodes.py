@@ -80,7 +80,7 @@ def test_changed_labels_and_taints_reach_a_node_that_runs(world: World) -> None:
     labels = node()["metadata"]["labels"]
     found = {key: labels.get(key) for key in ("kept", "come", "gone", "by-hand")}
     assert found == {"kept": "2", "come": "1", "gone": None, "by-hand": "yes"}
-    # The controller takes its own taint of a new node away in its own time.
+    # The node controller removes its own taint of a new node a moment later.
     eventually(lambda: {taint["key"] for taint in node()["spec"]["taints"]} == {"maintenance", "by-hand"})
     world.runtime.remove_nodes("main", [old.name])
 
