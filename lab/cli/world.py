@@ -110,7 +110,7 @@ def stop(lab: Lab) -> list[str]:
     if emulator:
         processes.stop(emulator, grace=60)  # it takes its clusters down first
     strays.end(lab)
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
     processes.stop_all(lab)
     left = cleanup.leftovers(lab)
     if not left:

@@ -1,6 +1,6 @@
-"""The container images of the local stack: assembled here, because no registry is to be had.
+"""The container images of the local stack: built here, because no public registry can be reached.
 
-`ensure` builds those whose inputs have changed, `push` puts them into the lab's registry.
+`ensure` builds those whose inputs have changed, `push` uploads them to the lab's registry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def ensure(lab: Lab, console: Console) -> None:
 
 
 def push(lab: Lab) -> None:
-    """Push the images that the lab's registry lacks. It must run.
+    """Push the images that the lab's registry lacks. The registry must be running.
 
     Raises ToolchainError if an image was not built or a push fails.
     """

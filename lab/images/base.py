@@ -1,6 +1,6 @@
-"""Debian's root folder for the base image, assembled by mmdebstrap from wherever this machine's apt gets Debian.
+"""The root file system of the base image: Debian, assembled by mmdebstrap.
 
-The mirrors are this machine's own configuration; apt checks the archive's signatures.
+Its packages come from the mirrors that this machine's apt is configured with; apt checks the archive's signatures.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ EPOCH = "1700000000"
 
 
 def recipe() -> tuple[str, ...]:
-    """What decides the image's content, the archive's state of the day apart."""
+    """All that decides the image's content, except the archive's state on the day of the build."""
     return (SUITE, *PACKAGES, *LEFT_OUT, KEPT, MARK, EPOCH)
 
 
 def bookworm(sources: Iterable[debian.Source], codename: str) -> list[str]:
-    """sources.list lines for Debian 12 on the mirrors of `sources`, which may be those of another Debian release."""
+    """Lines of sources.list for Debian 12, on the mirrors of `sources`, which may name another Debian release."""
     lines = {
         debian.Source(s.uri, s.suite.replace(codename, SUITE), ("main",), s.signed_by).line()
         for s in sources
@@ -53,7 +53,7 @@ def bookworm(sources: Iterable[debian.Source], codename: str) -> list[str]:
 
 
 def assemble(lab: Lab, target: Path, commands: Commands) -> None:
-    """Write the root folder as a tar file.
+    """Write the root file system as a tar file.
 
     Raises ToolchainError if apt has no Debian or mmdebstrap fails.
     """
@@ -61,16 +61,16 @@ def assemble(lab: Lab, target: Path, commands: Commands) -> None:
     listed = target.with_name("sources.list")
     listed.write_text("\n".join(bookworm(debian.sources(commands), codename)) + "\n")
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
-    # In namespaces of its own: killed, it leaves no process and no mount (/proc in the new root) behind, and
-    # the folder can be removed without looking.
-    alone = (
+    # In namespaces of its own, so that no process and no mount (/proc in the new root) outlives it when it is
+    # killed, and the folder can be removed safely.
+    namespaces = (
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
         if os.geteuid() == 0
         else []
     )
     commands.run(
         [
-            *alone,
+            *namespaces,
             "mmdebstrap",
             "--variant=essential",
             "--mode=auto",

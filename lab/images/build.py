@@ -1,4 +1,4 @@
-"""Build an image, unless the one in storage was built from the same inputs."""
+"""Build images with buildah, unless the one in storage was built from the same inputs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lab.toolchain import stamps
 from lab.toolchain.commands import Commands
 
 LABEL = "shardyard.inputs"
-"""The image's own record of what it was built from."""
+"""Label of an image: the digest of its inputs."""
 
 
 def outdated(lab: Lab, images: Iterable[Image]) -> list[Image]:
-    """Those that storage lacks, or has from other inputs. One call of buildah for all of them."""
+    """The images that storage lacks or has from other inputs, found with one call of buildah."""
     there = stored(lab)
     return [image for image in images if not _is_fresh(lab, image, there)]
 
@@ -49,7 +49,7 @@ def _is_fresh(lab: Lab, image: Image, there: dict[str, str]) -> bool:
 
 
 def build(lab: Lab, image: Image, commands: Commands) -> bool:
-    """Build it if need be. Returns whether it was.
+    """Build the image unless it is up to date. Returns whether it was built.
 
     Raises ToolchainError if buildah (or mmdebstrap, for the base) fails.
     """
@@ -58,7 +58,7 @@ def build(lab: Lab, image: Image, commands: Commands) -> bool:
     if _is_fresh(lab, image, there):
         return False
     context = lab.cache / "tmp" / f"image-{image.short}"
-    if context.exists():  # a build of it was killed, and may have left its container with a mount
+    if context.exists():  # left by a build that was killed, as its container may be, with a mount
         subprocess.run([storage.buildah(lab), "rm", "--all"], capture_output=True)
         shutil.rmtree(context)
     context.mkdir(parents=True)
@@ -78,20 +78,18 @@ def build(lab: Lab, image: Image, commands: Commands) -> bool:
     identity.unlink()
     shutil.rmtree(context)
     old = there.get(image.local)
-    if (
-        old and old != made
-    ):  # now without a name; whatever was built on it keeps its own copy of the layers' names
+    if old and old != made:  # it has no name now; images built on it keep their references to its layers
         subprocess.run([storage.buildah(lab), "rmi", old], capture_output=True)
     return True
 
 
 def _identity(text: str) -> str:
-    """buildah writes an image's id with and without the name of its algorithm."""
+    """An image id without "sha256:", which buildah writes in some places only."""
     return text.strip().removeprefix("sha256:")
 
 
 def exported(lab: Lab, image: Image) -> Path:
-    """Where its manifest and its layers lie (not compressed), ready for `upload`."""
+    """The folder of its manifest and uncompressed layers, for `upload`."""
     return lab.cache / "images" / image.short
 
 
@@ -106,7 +104,7 @@ def _export(lab: Lab, image: Image, commands: Commands) -> None:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Into the build's context without copying the bytes, where the file system can (same disk: it always can)."""
+    """Put a file or folder into the build context: hard links on one file system, copies otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy)

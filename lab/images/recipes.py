@@ -1,4 +1,4 @@
-"""The images: one entry each, with a Containerfile in recipes/.
+"""The list of images, each with a Containerfile in recipes/.
 
 To add an image, add its Containerfile and an entry to IMAGES.
 """
@@ -15,21 +15,21 @@ from lab.toolchain import debian, stamps
 
 FOLDER = Path(__file__).resolve().parent / "recipes"
 LOCAL = "localhost"
-"""The host part of an image's name in buildah's storage; it is pushed under the registry's."""
+"""The host part of image names in buildah's storage. In the registry they have the registry's."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """`files` says what its Containerfile finds beside it: path there → path here."""
+    """One image. `files` returns its build context: path in the context → path on this machine."""
 
     name: str
     tag: str
     needs: tuple[str, ...]
-    """Steps of the toolchain's plan that must be done before."""
+    """Steps of the toolchain's plan that must be done first."""
     files: Callable[[Lab], dict[str, Path]]
     pushed: bool = True
     assembled: tuple[str, ...] = field(default=())
-    """Instead of a file's content: the recipe of something that is made during the build."""
+    """Further inputs: the recipe of what is made during the build, such as the base's root file system."""
 
     @property
     def short(self) -> str:
@@ -49,7 +49,7 @@ class Image:
         return f"image:{self.short}"
 
     def inputs(self, lab: Lab) -> str:
-        """A digest of all that goes into it. Raises FileNotFoundError if a file is not there yet."""
+        """The digest of all inputs. Raises FileNotFoundError if one of the files is missing."""
         parts = [self.containerfile.read_text(), *self.assembled]
         for path, source in sorted(self.files(lab).items()):
             parts += [

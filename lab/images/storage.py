@@ -1,7 +1,7 @@
-"""buildah with storage and configuration of the lab's own, so that the user's are neither read nor touched.
+"""buildah with its own storage and configuration, so that the user's are neither read nor changed.
 
-`prepare` writes a `buildah` into <cache>/bin that fixes all of it. Whoever finds that one on PATH (pulumi up,
-which builds the trainer's image) works in the same storage with a plain `buildah build`.
+`prepare` writes a wrapper script `buildah` into <cache>/bin that sets both. Programs that find it on PATH, such as
+`pulumi up` when it builds the trainer's image, use the same storage with a plain `buildah build`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.toolchain.build import which_elsewhere
 from lab.toolchain.errors import ToolchainError
 
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
-"""Signatures are not asked for: what is pulled here was built here, all else is named by digest."""
+"""Signatures are not checked: all images here were built on this machine or are named by digest."""
 REGISTRIES = """\
 # No registry is searched for a name without a host.
 unqualified-search-registries = []
@@ -59,12 +59,12 @@ def folder(lab: Lab) -> Path:
 
 
 def buildah(lab: Lab) -> Path:
-    """The wrapper: run this one."""
+    """The wrapper script."""
     return lab.bin / "buildah"
 
 
 def prepare(lab: Lab) -> None:
-    """Write configuration and wrapper, if they differ from what is there.
+    """Write configuration and wrapper script, where they differ from the present ones.
 
     Raises ToolchainError if the machine has no buildah.
     """
@@ -79,7 +79,7 @@ def prepare(lab: Lab) -> None:
         _write(home / name, text)
     if not (
         home / "auth.json"
-    ).exists():  # buildah refuses to run when the file that it is told of isn't there
+    ).exists():  # buildah fails if the file that REGISTRY_AUTH_FILE names is missing
         _write(home / "auth.json", "{}\n", mode=0o600)
     quoted = {"folder": shlex.quote(str(home)), "buildah": shlex.quote(str(program))}
     lab.bin.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def prepare(lab: Lab) -> None:
 
 
 def _choose_driver(lab: Lab, home: Path) -> None:
-    """overlay where this machine's kernel and file system allow it, else plain copies."""
+    """Choose overlay if this machine's kernel and file system support it, otherwise vfs (plain copies)."""
     errors = []
     for driver in ("overlay", "vfs"):
         _write(home / "storage.conf", STORAGE.format(driver=driver, folder=home))
@@ -103,7 +103,7 @@ def _choose_driver(lab: Lab, home: Path) -> None:
 
 
 def _forget_mounts_before_boot(home: Path) -> None:
-    """buildah counts its mounts in `run`; after a boot there are none, whatever is written there."""
+    """Remove buildah's mount counters in `run` after a reboot: the mounts are gone, the counters are not."""
     boot = BOOT_ID.read_text() if BOOT_ID.exists() else ""
     if (home / "boot").exists() and (home / "boot").read_text() != boot:
         shutil.rmtree(home / "run", ignore_errors=True)

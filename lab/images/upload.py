@@ -1,7 +1,7 @@
-"""Put the images into the lab's registry, from what `build` exported.
+"""Upload the images that `build` exported to the lab's registry, by the OCI distribution protocol.
 
-By the OCI distribution protocol and not by `buildah push`, which would compress every layer here for the
-node to expand again: over loopback that would be all that takes time, and a new lab starts with an empty registry.
+Not by `buildah push`, which would compress every layer for the node to expand again. Over loopback that would take
+most of the time, and every new lab starts with an empty registry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.toolchain.errors import ToolchainError
 
 
 def upload(lab: Lab) -> None:
-    """Push every image that the registry has not, or has from an older build.
+    """Push every image that the registry lacks or has from an older build.
 
     Raises ToolchainError if an image was not built or the registry refuses it.
     """
@@ -29,7 +29,7 @@ def upload(lab: Lab) -> None:
 
 
 def _upload(lab: Lab, image: Image, folder: Path) -> None:
-    """One image: layers, configuration, and last the manifest, which makes it exist."""
+    """Upload layers, configuration and, last, the manifest, which makes the image exist."""
     try:
         manifest = (folder / "manifest.json").read_bytes()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""What the emulator's EKS asks of the machine: clusters, nodes, add-ons and access.
+"""The interface between the emulator's EKS and this machine: clusters, nodes, add-ons and access.
 
-`lab.aws` decides what exists (instances, capacity, names); `lab.nodes` makes it run.
+`lab.aws` decides what exists (instances, capacity, names); `lab.nodes` runs it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Taint:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node. `real` asks for a kubelet that runs pods; otherwise kwok plays it."""
+    """One node: real, with a kubelet that runs pods, or simulated by kwok."""
 
     name: str
     """ip-10-20-1-7.ec2.internal"""
@@ -50,21 +50,20 @@ class NodeSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     cpu: str = "2"
-    """Kubernetes quantities: what the type would offer; a real node reports the machine's own."""
+    """CPU and memory are Kubernetes quantities: those of the instance type; a real node reports the machine's."""
     memory: str = "8Gi"
     pods: int = 110
     resources: Mapping[str, str] = field(default_factory=dict)
-    """Further allocatable resources that are there from the start, such as {"hugepages-2Mi": "42242Mi"};
-    a real node reports the machine's own."""
+    """Further allocatable resources, such as {"hugepages-2Mi": "42242Mi"}; a real node reports the machine's."""
     devices: Mapping[str, int] = field(default_factory=dict)
-    """Extended resources, such as {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}. They appear
-    on the node only once the device plugin of that resource runs on it."""
+    """Extended resources, such as {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}. Each appears on the node
+    once its device plugin runs there."""
     real: bool = False
 
 
 @dataclass(frozen=True)
 class AccessEntry:
-    """An EKS access entry with its policies, as the authenticator and the authoriser need it."""
+    """An EKS access entry with its access policies."""
 
     principal_arn: str
     username: str
@@ -74,36 +73,39 @@ class AccessEntry:
 
 
 def access_group(principal_arn: str) -> str:
-    """The Kubernetes group that stands for one access entry.
+    """The Kubernetes group of one access entry.
 
-    The token webhook puts a caller in it beside the entry's own groups, and the entry's policies are bound to it:
-    a username can be a pattern (…/{{SessionName}}), which no RBAC binding can name.
+    The token webhook adds it to a caller's groups, and the entry's access policies are bound to it: a username can be
+    a pattern (…/{{SessionName}}), which no RBAC binding can name.
     """
     return f"shardyard:access-entry:{principal_arn}"
 
 
 class Runtime(Protocol):
-    """Calls block until done; the emulator makes them in worker threads. All are idempotent."""
+    """Calls block until done; the emulator makes them in worker threads. All are idempotent.
+
+    Those that name an unknown cluster raise LookupError.
+    """
 
     def create_cluster(self, spec: ClusterSpec) -> ClusterEndpoint:
-        """PKI, etcd, API server, controller manager, scheduler; returns once /readyz is ok."""
+        """Start etcd, API server, controller manager and scheduler; returns once /readyz is ok."""
 
     def delete_cluster(self, name: str) -> None:
         """Stop all of the cluster's programs and remove its files."""
 
     def add_nodes(self, cluster: str, nodes: Sequence[NodeSpec]) -> None:
-        """Returns once every node is Ready; raises RuntimeError naming those that are not."""
+        """Returns once every node is Ready. Raises RuntimeError naming those that are not."""
 
     def remove_nodes(self, cluster: str, names: Sequence[str]) -> None:
-        """Cordon, evict (with a bounded wait), delete the Node objects, stop the kubelets."""
+        """Drain the nodes (for a bounded time), delete the Node objects and stop the kubelets."""
 
     def install_addon(self, cluster: str, name: str, version: str, values: Mapping[str, object]) -> None:
-        """vpc-cni, kube-proxy, coredns, aws-fsx-csi-driver, eks-pod-identity-agent, …"""
+        """Install vpc-cni, kube-proxy, coredns or aws-fsx-csi-driver; others have nothing to run here."""
 
     def remove_addon(self, cluster: str, name: str) -> None: ...
 
     def apply_access(self, cluster: str, entries: Sequence[AccessEntry]) -> None:
-        """Make the bindings that the policies of these entries stand for, and drop those no longer named."""
+        """Bind the access policies of these entries, and delete the bindings of others."""
 
     def shutdown(self) -> None:
         """Stop everything of every cluster (the emulator is going down)."""

@@ -1,8 +1,8 @@
 """Find and remove what a lab's clusters left on the machine when the emulator was killed.
 
-Only what carries the lab's name or record is touched: recorded processes, processes with the lab's state
+Only what is this lab's by name or record is touched: recorded processes, processes with the lab's state
 folder in their environment, the bridge with the lab's alias, the lab's control groups, mounts below its
-folder, and its clusters' files.
+state folder, and its clusters' files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from lab import processes
-from lab.nodes import bridge, cgroups, firewall
-from lab.nodes.files import PREFIX
+from lab.nodes.cluster_files import PREFIX
+from lab.nodes.node import bridge, cgroups, firewall
 from lab.nodes.programs import OWNER
 from lab.settings import Lab
 
@@ -22,7 +22,7 @@ WAIT_SECONDS = 10.0
 
 
 def leftovers(lab: Lab) -> list[str]:
-    """Everything of the lab's clusters that exists, a line each; empty on a clean machine."""
+    """Everything of the lab's clusters that exists on this machine, one line each."""
     found = [f"process {p.name} ({p.pid})" for p in _recorded(lab) if p.alive()]
     found += [f"process {pid} of a node" for pid in _unrecorded(lab)]
     if bridge.read_alias(lab) == bridge.owner(lab):
@@ -35,8 +35,8 @@ def leftovers(lab: Lab) -> list[str]:
     return found
 
 
-def sweep(lab: Lab) -> None:
-    """Remove all of it. Call it while no cluster of this lab is in use; it may be repeated."""
+def remove_leftovers(lab: Lab) -> None:
+    """Remove all of it. No cluster of this lab may be in use. Idempotent."""
     # First processes of nodes: their kernel kills the rest of the node with them.
     recorded = _recorded(lab)
     for process in sorted(recorded, key=lambda p: not p.name.endswith(".init")):

@@ -18,13 +18,13 @@ REAL_NODE = (
 )  # fmt: skip
 """What a real node needs beside the CNI plugins."""
 
-
 PROXIES = tuple(
     spelt for kind in ("HTTP", "HTTPS", "ALL") for spelt in (f"{kind}_PROXY", f"{kind}_proxy".lower())
 )
-"""What Go programs send requests through. Everything that a cluster talks to is on the bridge or on loopback."""
+"""Environment variables with which Go programs use a proxy. All that a cluster talks to is on the bridge or on
+loopback, so they are emptied."""
 OWNER = "SHARDYARD_CLUSTERS_OF"
-"""Environment variable of everything that clusters run: the state folder of the lab that they belong to."""
+"""Environment variable of every program of a cluster: the state folder of its lab."""
 
 
 def search_path(lab: Lab) -> str:
@@ -46,8 +46,8 @@ def find(lab: Lab, name: str) -> Path:
 
 
 def spawn(lab: Lab, name: str, command: Sequence[str | Path], cwd: Path) -> Process:
-    """Start a program of a cluster, with its owner in its environment: see `cleanup`."""
-    # kwok and others keep work files in HOME; there they go with the cluster's folder.
+    """Start a program of a cluster, with OWNER in its environment, by which `cleanup` finds it."""
+    # kwok and others keep work files in HOME; they are removed with the cluster's folder.
     environment = {"PATH": search_path(lab), "HOME": str(cwd), OWNER: str(lab.state)}
     return processes.spawn(lab, name, command, environment | dict.fromkeys(PROXIES, ""), cwd)
 
@@ -61,7 +61,7 @@ def cni_plugins(lab: Lab) -> Path:
 
 
 def why_no_real_nodes(lab: Lab) -> str | None:
-    """What keeps real nodes from running on this machine, or None if nothing does."""
+    """Why real nodes can't run on this machine, or None if they can."""
     if sys.platform != "linux":
         return "real nodes need Linux"
     if os.geteuid() != 0:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Protocol
 
@@ -136,11 +137,7 @@ class Schedule:
 
 
 def _refuse_cycles(steps: Sequence[Step]) -> None:
-    done: set[str] = set()
-    left = list(steps)
-    while left:
-        free = [step for step in left if step.needs <= done]
-        if not free:
-            raise ValueError(f"steps wait for each other: {', '.join(step.name for step in left)}")
-        done |= {step.name for step in free}
-        left = [step for step in left if step not in free]
+    try:
+        TopologicalSorter({step.name: step.needs for step in steps}).prepare()
+    except CycleError as error:
+        raise ValueError(f"steps wait for each other: {', '.join(error.args[1])}") from None

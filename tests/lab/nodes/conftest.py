@@ -12,15 +12,16 @@ import pytest
 
 from lab import images, processes, registry
 from lab.images import storage
-from lab.nodes import bridge, cleanup, programs
+from lab.nodes import cleanup, programs
 from lab.nodes.api import ClusterSpec
+from lab.nodes.node import bridge
 from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import LOOPBACK, Lab
 from tests.lab.nodes.support import GPU_TAINT, P5, World, spec
 from tests.lab.nodes.webhook import Webhook
 from tests.ports import free_port_base
 
-SYSTEM, ACCELERATED, FAKE = (
+SYSTEM, ACCELERATED, SIMULATED = (
     spec(1, real=True),
     spec(2, real=True, nodegroup="p5", taints=[GPU_TAINT], devices=P5),
     spec(3, nodegroup="fleet", taints=[GPU_TAINT], devices=P5, cpu="191450m", memory="2052371068Ki"),
@@ -29,7 +30,7 @@ SYSTEM, ACCELERATED, FAKE = (
 
 @pytest.fixture(scope="package")
 def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab of its own, taken away whatever happens."""
+    """A lab of its own, removed whatever happens."""
     state: Path = tmp_path_factory.mktemp("nodes")
     lab = Lab(name="test-nodes", cache=Lab.from_environment().cache, state=state, port_base=free_port_base())
     if reason := programs.why_no_real_nodes(lab):
@@ -37,13 +38,13 @@ def node_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if bridge.read_alias(lab) is not None:
         pytest.skip(f"another lab has the bridge {lab.bridge} ({bridge.read_alias(lab)}): `make down` first")
     yield lab
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
     processes.stop_all(lab, grace=2)
 
 
 @pytest.fixture(scope="package")
 def stocked(node_lab: Lab) -> Lab:
-    """The lab with its registry running and the images in it, Debian's Python as test/base:1 besides."""
+    """The lab with its registry running and the images in it, and Debian's Python as test/base:1."""
     registry.start(node_lab)
     images.push(node_lab)
     target = f"docker://{node_lab.registry}/test/base:1"
@@ -75,7 +76,7 @@ def world(stocked: Lab, webhook: Webhook) -> Iterator[World]:
     runtime.create_cluster(ClusterSpec("main", "1.34", "arn:aws:eks:us-east-1:123456789012:cluster/main"))
     for addon in ("vpc-cni", "kube-proxy", "aws-fsx-csi-driver"):
         runtime.install_addon("main", addon, "v1", {})
-    runtime.add_nodes("main", [SYSTEM, ACCELERATED, FAKE])
+    runtime.add_nodes("main", [SYSTEM, ACCELERATED, SIMULATED])
     runtime.install_addon("main", "coredns", "v1", {"replicaCount": 1})
     yield World(stocked, runtime, "main", runtime._clusters["main"].plane.client)
     runtime.shutdown()

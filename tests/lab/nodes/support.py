@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.nodes.api import NodeSpec, Taint
-from lab.nodes.client import Client
+from lab.nodes.client.api import ApiClient
 from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import Lab
 
@@ -43,7 +43,7 @@ class World:
     lab: Lab
     runtime: KubernetesRuntime
     name: str
-    client: Client
+    client: ApiClient
 
     @property
     def kubeconfig(self) -> Path:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.lab
 SCRIPT = """
 import subprocess, sys
 from pathlib import Path
-from lab.nodes import firewall
+from lab.nodes.node import firewall
 from lab.settings import Lab
 
 lab = Lab("test", Path(sys.argv[1]), Path(sys.argv[2]))

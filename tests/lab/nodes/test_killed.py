@@ -1,4 +1,4 @@
-"""An emulator that is killed with -9, at any moment, leaves nothing that a sweep does not find and remove."""
+"""An emulator that is killed with -9, at any moment, leaves nothing that the cleanup does not find and remove."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab import processes
-from lab.nodes import bridge, cleanup, programs
+from lab.nodes import cleanup, programs
+from lab.nodes.node import bridge
 from lab.settings import Lab
 from tests.ports import free_port_base
 from tests.waiting import eventually
@@ -45,7 +46,7 @@ def test_killed_at_any_moment(moment: str, tmp_path: Path) -> None:
         victim.kill()
         victim.wait()
         before = cleanup.leftovers(lab)
-        cleanup.sweep(lab)
+        cleanup.remove_leftovers(lab)
         processes.stop_all(lab, grace=2)  # the registry is not the clusters'
     assert before or moment == "registry"
     assert cleanup.leftovers(lab) == []

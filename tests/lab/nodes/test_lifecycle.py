@@ -1,4 +1,4 @@
-"""Clusters and nodes go without leaving anything, orderly or not."""
+"""Nothing is left of clusters and nodes, whether they are deleted or killed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lab import processes
-from lab.nodes import bridge, cgroups, cleanup
+from lab.nodes import cleanup
 from lab.nodes.api import ClusterSpec
+from lab.nodes.node import bridge, cgroups
 from lab.nodes.runtime import KubernetesRuntime
 from lab.settings import Lab
 from tests.lab.nodes.conftest import SYSTEM
@@ -50,9 +51,11 @@ def test_a_program_that_crashes_is_started_again(world: World, program: str) -> 
     def running() -> set[int]:
         """Process ids of the program in the system node, by its command line."""
         lines = {int(process.name): _command_line(process) for process in Path("/proc").glob("[0-9]*")}
-        mark = f"/nodes/{SYSTEM.name}/"
+        folder = f"/nodes/{SYSTEM.name}/"
         return {
-            pid for pid, line in lines.items() if line.split(" ")[0].endswith(f"/{program}") and mark in line
+            pid
+            for pid, line in lines.items()
+            if line.split(" ")[0].endswith(f"/{program}") and folder in line
         }
 
     (before,) = running()
@@ -90,8 +93,8 @@ def test_two_clusters_side_by_side(world: World) -> None:
     assert bridge.read_alias(world.lab) == bridge.owner(world.lab), "the other cluster still needs it"
 
 
-def test_sweep_after_a_crash(world: World, tmp_path: Path) -> None:
-    """What another lab's killed emulator left goes; a lab that runs isn't touched."""
+def test_cleanup_after_a_crash(world: World, tmp_path: Path) -> None:
+    """What another lab's killed emulator left is removed; a running lab isn't touched."""
     lab = Lab("crashed", world.lab.cache, tmp_path / "state", free_port_base())
     crashed = KubernetesRuntime(lab, "http://127.0.0.1:9/")
     crashed.no_real_nodes = "the bridge is the other lab's"
@@ -101,10 +104,10 @@ def test_sweep_after_a_crash(world: World, tmp_path: Path) -> None:
         record.unlink()  # killed between starting a process and writing it down
     assert any("etcd" not in line for line in cleanup.leftovers(lab))
 
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
 
     assert cleanup.leftovers(lab) == []
-    crashed.shutdown()  # nor does an emulator mind that survived its clusters
+    crashed.shutdown()  # an emulator that outlives its clusters stops without an error
     assert processes.find(world.lab, "cluster.main.api")
     assert bridge.read_alias(world.lab) == bridge.owner(world.lab)
     shutil.rmtree(lab.state)

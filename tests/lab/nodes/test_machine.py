@@ -1,4 +1,4 @@
-"""What clusters and nodes take of the machine: names, addresses, ports, control groups, files."""
+"""What clusters and nodes use of the machine: names, addresses, ports, control groups, files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from lab import processes
-from lab.nodes import bridge, cgroups, cleanup, programs
-from lab.nodes.files import ClusterFiles
-from lab.nodes.node_files import PYTHON_IN_POD, devices
-from lab.nodes.real_node import check_folders
+from lab.nodes import cleanup, programs
+from lab.nodes.cluster_files import ClusterFiles
+from lab.nodes.node import bridge, cgroups
+from lab.nodes.node.devices import PYTHON_IN_POD, devices
+from lab.nodes.node.init import check_folders
 from lab.settings import Lab
 from tests.lab.nodes.support import GPU, P5, spec
 from tests.waiting import eventually
@@ -112,5 +113,5 @@ def test_v2_hands_its_controllers_down(tmp_path: Path, monkeypatch: pytest.Monke
 def test_nothing_is_left_of_a_lab_that_never_was(tmp_path: Path) -> None:
     lab = Lab("never", tmp_path, tmp_path / "state")
     assert cleanup.leftovers(lab) == []
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
     assert not lab.state.exists()

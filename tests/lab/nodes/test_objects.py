@@ -7,39 +7,41 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.nodes import addons
-from lab.nodes.device_controller import offered_resource, runs
-from lab.nodes.kwok import STAGES
-from lab.nodes.node_object import FAKE, KWOK_ADDRESS, fake_node_object, node_object
-from lab.nodes.readiness import problem
+from lab.nodes.components.api_server import SIMULATED_KUBELET
+from lab.nodes.eks import addons
+from lab.nodes.registration.node_object import node_object
+from lab.nodes.registration.readiness import problem
+from lab.nodes.simulated.device_plugins import offered_resource, runs
+from lab.nodes.simulated.kwok import STAGES
+from lab.nodes.simulated.node_object import SIMULATED, simulated_node_object
 from lab.settings import Lab
 from tests.lab.nodes.support import GPU_TAINT, P5, spec
 
 LAB = Lab("test", Path("/cache"), Path("/state"))
 
 
-def test_only_fake_nodes_are_kwoks() -> None:
-    fake = fake_node_object(spec(1, cpu="96", resources={"hugepages-2Mi": "10Gi"}), 10250)
+def test_only_simulated_nodes_are_kwoks() -> None:
+    simulated = simulated_node_object(spec(1, cpu="96", resources={"hugepages-2Mi": "10Gi"}), 10250)
     real = node_object(spec(1))
-    assert fake["metadata"]["annotations"] == dict([FAKE])
-    assert fake["status"]["allocatable"] == {
+    assert simulated["metadata"]["annotations"] == dict([SIMULATED])
+    assert simulated["status"]["allocatable"] == {
         "cpu": "96",
         "memory": "8Gi",
         "pods": "110",
         "hugepages-2Mi": "10Gi",
     }
-    assert problem(fake) == ""
-    assert {a["type"] for a in fake["status"]["addresses"]} > {KWOK_ADDRESS, "InternalIP"}
+    assert problem(simulated) == ""
+    assert {a["type"] for a in simulated["status"]["addresses"]} > {SIMULATED_KUBELET, "InternalIP"}
     assert "annotations" not in real["metadata"]
     assert "status" not in real, "that is its kubelet's to say"
 
 
 def test_devices_are_not_there_from_the_start() -> None:
-    assert not set(P5) & set(fake_node_object(spec(1, devices=P5), 10250)["status"]["capacity"])
+    assert not set(P5) & set(simulated_node_object(spec(1, devices=P5), 10250)["status"]["capacity"])
 
 
 def test_the_groups_labels_and_taints() -> None:
-    node = fake_node_object(spec(1, labels={"team": "a"}, taints=[GPU_TAINT]), 10250)
+    node = simulated_node_object(spec(1, labels={"team": "a"}, taints=[GPU_TAINT]), 10250)
     assert node["metadata"]["labels"]["team"] == "a"
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == node["metadata"]["name"]
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]

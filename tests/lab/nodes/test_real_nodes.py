@@ -9,7 +9,7 @@ from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 
-from lab.nodes.node_files import PYTHON_IN_POD
+from lab.nodes.node.devices import PYTHON_IN_POD
 from tests.lab.nodes.conftest import ACCELERATED, SYSTEM
 from tests.lab.nodes.support import EFA, GPU, World, plugin, pod
 from tests.waiting import eventually
@@ -53,7 +53,7 @@ def test_nodes_look_like_eks_nodes(world: World) -> None:
 def test_the_machine_keeps_its_kernel_settings(world: World) -> None:
     """The kubelet wants vm.overcommit_memory=1; the node shows it that without changing the machine's."""
     before = Path("/proc/sys/vm/overcommit_memory").read_text().strip()
-    inside = world.runtime._clusters["main"]._real[SYSTEM.name]._pid()
+    inside = world.runtime._clusters["main"]._real[SYSTEM.name].first_process()
     assert Path(f"/proc/{inside}/root/proc/sys/vm/overcommit_memory").read_text().strip() == "1"
     assert before != "1"
 
@@ -162,6 +162,6 @@ def test_file_systems_are_mounted(world: World) -> None:
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
 
     world.kubectl("delete", "pod", "writer", "reader", "--wait")
-    inside = world.runtime._clusters["main"]._real[SYSTEM.name]._pid()
+    inside = world.runtime._clusters["main"]._real[SYSTEM.name].first_process()
     eventually(lambda: "fsx.csi.aws.com" not in Path(f"/proc/{inside}/mountinfo").read_text())
     assert (folder / "file").exists(), "the file system outlives its pods"

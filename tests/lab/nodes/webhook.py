@@ -1,4 +1,4 @@
-"""A token webhook that accepts the tokens it is told to, and remembers who asked."""
+"""A token webhook that accepts the tokens it is told to, and records the requests."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""How the programs of a control plane are started."""

@@ -1,0 +1,1 @@
+"""What EKS puts into a cluster: add-ons and access policies."""

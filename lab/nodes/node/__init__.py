@@ -1,0 +1,1 @@
+"""A real node: Linux namespaces with containerd, kubelet and pods that run."""

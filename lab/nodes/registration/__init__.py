@@ -1,0 +1,1 @@
+"""Node objects: how nodes are registered, labelled and watched."""
