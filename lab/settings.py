@@ -27,15 +27,19 @@ class Lab:
     cache: Path
     state: Path
     port_base: int = 14000
+    machine: Path = Path("/run/shardyard")
+    """What all labs of this machine share: the lock, and which lab runs."""
 
     @classmethod
     def from_environment(cls, name: str | None = None) -> Lab:
-        """Read SHARDYARD_LAB, SHARDYARD_CACHE, SHARDYARD_STATE and SHARDYARD_PORT_BASE."""
+        """Read SHARDYARD_LAB, SHARDYARD_CACHE, SHARDYARD_STATE, SHARDYARD_PORT_BASE and SHARDYARD_MACHINE."""
         name = name or os.environ.get("SHARDYARD_LAB", "local")
         cache = Path(os.environ.get("SHARDYARD_CACHE", Path.home() / ".cache/shardyard"))
         states = Path(os.environ.get("SHARDYARD_STATE", Path.home() / ".local/state/shardyard"))
         base = int(os.environ.get("SHARDYARD_PORT_BASE", cls.port_base))
-        return cls(name=name, cache=cache, state=states / name, port_base=base)
+        own = cls.machine if os.geteuid() == 0 else Path(f"/tmp/shardyard-{os.getuid()}")
+        machine = Path(os.environ.get("SHARDYARD_MACHINE", own))
+        return cls(name=name, cache=cache, state=states / name, port_base=base, machine=machine)
 
     # Folders
 
