@@ -9,11 +9,10 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-
-from tests.waiting import eventually
 
 COLUMNS, LINES = 80, 24
 
@@ -55,8 +54,12 @@ class Terminal:
         return "".join(self._shown)
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
-        eventually(lambda: text in self.text or self.process.poll() is not None, seconds)
-        assert text in self.text, self.text
+        """Wait until the text has been printed. Fails, showing all that was, if the command ends or `seconds` pass."""
+        deadline = time.monotonic() + seconds
+        while text not in self.text:
+            assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.text}"
+            assert time.monotonic() < deadline, f"no {text!r} within {seconds:g} s: {self.text}"
+            time.sleep(0.05)
 
     def press_ctrl_c(self) -> None:
         os.write(self._keyboard, b"\x03")

@@ -58,10 +58,12 @@ def _stack(lab: Lab) -> dict[str, Any]:
     try:
         found["outputs"] = Stack(lab, STACK).outputs()
         job = job_of(lab, found["outputs"])
+        if not (lab.state / "kubeconfig").exists():  # `make up` writes it when the stack is complete
+            return found
         nodes = jobs.kubectl(lab, "get", "nodes", "--no-headers")
         found["nodes"] = nodes.stdout.strip().splitlines()
         if nodes.returncode:
-            found["cluster_problem"] = nodes.stderr.strip()
+            found["cluster_problem"] = nodes.stderr.strip().rpartition("\n")[2]
         elif job:
             condition = jobs.state(lab, job)
             found["job"] = {"name": job.name, "state": condition, "progress": jobs.line(job, condition)}

@@ -215,6 +215,17 @@ class TestState:
             assert NEXT[Condition.CHANGING] in said()
         assert "at work" not in said()
 
+    def test_a_cluster_that_does_not_answer_is_said(self, lab: Lab, said: Callable[[], str]) -> None:
+        lab_state.write(lab, Phase.SETTLED, "make up")
+        lab.bin.mkdir(parents=True)
+        (lab.state / "kubeconfig").touch()
+        refused = "The connection to the server 10.210.0.1:15000 was refused - did you specify the right host or port?"
+        for name, script in (("pulumi", "echo '{}'"), ("kubectl", f"echo '{refused}' >&2; exit 1")):
+            (lab.bin / name).write_text(f"#!/bin/sh\n{script}\n")
+            (lab.bin / name).chmod(0o755)
+        with play_emulator(lab):
+            assert f"the cluster doesn't answer: {refused}\n" in said()
+
     def test_long_names_are_shown_in_full(self, lab: Lab, said: Callable[[], str]) -> None:
         name = "cluster.shardyard-local.node.ip-10-20-30-40.us-east-1.compute.internal.kube-proxy"
         with listen(lab, name, lab.cluster_ports(0)[0]) as process:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,10 @@ class Machine:
 
     def down(self, engine: str) -> Terminal:
         """`make down` on a terminal. The engine is orderly, busy (it never ends by itself), or it fails."""
-        variables = {
+        return Terminal([sys.executable, "-m", "lab", "down"], self.variables(engine), PROJECT)
+
+    def variables(self, engine: str) -> dict[str, str]:
+        return {
             **os.environ,
             "ENGINE": engine,
             "SHARDYARD_LAB": self.lab.name,
@@ -68,7 +72,6 @@ class Machine:
             "SHARDYARD_MACHINE": str(self.lab.machine),
             "SHARDYARD_PORT_BASE": str(self.lab.port_base),
         }
-        return Terminal([sys.executable, "-m", "lab", "down"], variables, PROJECT)
 
     def interrupts(self) -> int:
         """How many SIGINTs the engine has received."""
@@ -151,6 +154,19 @@ def test_an_engine_that_fails_leaves_a_lab_to_go_on_from(machine: Machine) -> No
         assert "failed with exit status 255" in terminal.text
     assert lab_state.condition(machine.lab) is Condition.READY
     machine.nothing_is_left_running()
+
+
+def test_with_json_the_engines_progress_is_not_on_standard_output(machine: Machine) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "lab", "down", "--json"],
+        env=machine.variables("fails"),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "deleting" in result.stderr
 
 
 def test_an_engine_that_outlives_its_command_is_on_record(machine: Machine) -> None:
