@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
 import yaml
 
 from bench import machine
 from bench.figures import table
-from lab import processes
 from trainer.shapes import Shape
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -113,7 +113,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.kill(process.pid, signal.SIGSTOP)  # so that it starts nothing meanwhile
         sessions |= {session for _, session in _family(process.pid).values()}
     while left := [one for one, (_, session) in _processes().items() if session in sessions]:
-        processes.kill(left)
+        for one in left:
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
         time.sleep(0.05)
     process.wait()
 
@@ -130,11 +132,10 @@ def _family(process: int) -> dict[int, tuple[int, int]]:
 def _processes() -> dict[int, tuple[int, int]]:
     """Parent and session of every process that has not ended."""
     found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, parent, _, session = processes.stat(int(folder.name))[:4]
-            if state not in "ZX":
-                found[int(folder.name)] = (int(parent), int(session))
+    for process in psutil.process_iter(["ppid", "status"]):
+        if process.info["status"] not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            with suppress(OSError):
+                found[process.pid] = (process.info["ppid"], os.getsid(process.pid))
     return found
 
 

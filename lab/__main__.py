@@ -1,4 +1,7 @@
-"""The local stack's command: `python -m lab up | down | status | env` (the Makefile calls it)."""
+"""The local stack's commands: `python -m lab up | down | status | tools | env` (the Makefile calls them).
+
+Exit codes: 0 done, 1 failed, 2 refused before anything was changed, 3 down (`status`), 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lab.cli.errors import LabError
+from lab.cli import interrupts
+from lab.cli.errors import DOWN, FAILED, Interrupted, LabError
+from lab.cli.output import columns, line
 from lab.settings import Lab
 from lab.toolchain.errors import ToolchainError
+
+EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 refused before anything was changed, 130 interrupted (^C)."
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,10 +30,18 @@ app = typer.Typer(
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on standard output.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print the result as one JSON object on standard output, and nothing else."),
+]
 
 
-@app.command()
+def _examples(*commands: str) -> str:
+    """The end of a command's help: one paragraph for each example, so that none is broken into two lines."""
+    return "\n\n".join(("Examples:", *commands, EXIT_CODES))
+
+
+@app.command(epilog=_examples("python -m lab up", "python -m lab up --json | jq .outputs"))
 def up(as_json: Json = False) -> None:
     """Bring the local stack up, train on it, and say where the results are."""
     from lab.cli.up import up as bring_up
@@ -37,19 +52,16 @@ def up(as_json: Json = False) -> None:
         return
     _show_outputs(report.outputs)
     if report.nothing_to_do:
-        console.print(
-            f"Nothing to do: {report.changes.get('same', 0)} resources are as they should be, the job has run."
-        )
+        same = report.changes.get("same", 0)
+        line(console, f"Nothing to do: {same} resources are as they should be, the job has run.")
     else:
-        console.print(f"Up in {report.seconds:.0f} s.")
+        line(console, f"Up in {report.seconds:.0f} s.")
     if report.picture:
-        console.print(f"Loss curve: {report.picture}")
-    console.print(
-        'Next: eval "$(make env)" && kubectl get pods -A, or `make status`; `make down` takes it all away.'
-    )
+        line(console, f"Loss curve: {report.picture}")
+    line(console, 'Next: `eval "$(make env)" && kubectl get pods -A`, `make status`, or `make down`')
 
 
-@app.command()
+@app.command(epilog=_examples("python -m lab down", "SHARDYARD_LAB=test python -m lab down --json"))
 def down(as_json: Json = False) -> None:
     """Destroy the local stack, prove that nothing is left, and stop the lab. The cache stays."""
     from lab.cli.down import down as take_down
@@ -58,12 +70,14 @@ def down(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(asdict(report)))
     else:
-        console.print(f"Down in {report.seconds:.0f} s: {report.deleted} resources deleted, {report.note}.")
+        line(console, f"Down in {report.seconds:.0f} s: {report.deleted} resources deleted; {report.note}.")
 
 
-@app.command()
+@app.command(
+    epilog=_examples("python -m lab status", "python -m lab status --json | jq .job", "watch make status")
+)
 def status(as_json: Json = False) -> None:
-    """Show what runs, and how far the job is. Exit code 3 when the lab is down."""
+    """Show what runs, how far the job is, and what to type next. Exit code 3 when the lab is down."""
     from lab.cli.status import show
     from lab.cli.status import status as find
 
@@ -73,46 +87,64 @@ def status(as_json: Json = False) -> None:
     else:
         show(found, console)
     if not found["up"]:
-        raise typer.Exit(3)
+        raise typer.Exit(DOWN)
 
 
-@app.command()
-def tools() -> None:
+@app.command(epilog=_examples("python -m lab tools", "SHARDYARD_CACHE=/data/cache python -m lab tools"))
+def tools(as_json: Json = False) -> None:
     """Build or fetch what the lab needs (toolchain and images), and start nothing."""
     from lab.cli.up import tools as ensure
 
-    ensure(Lab.from_environment(), console)
+    lab = Lab.from_environment()
+    with interrupts.next_step("Interrupted. What is built is kept: the same command goes on from there."):
+        ensure(lab, errors if as_json else console)
+    if as_json:
+        print(json.dumps({"cache": str(lab.cache), "bin": str(lab.bin)}))
 
 
-@app.command()
-def env() -> None:
+@app.command(
+    epilog=_examples('eval "$(python -m lab env)"', "python -m lab env --json | jq -r .AWS_ENDPOINT_URL")
+)
+def env(as_json: Json = False) -> None:
     """Print shell exports, so that pulumi, kubectl, aws and promtool talk to the lab."""
-    from lab.cli.environment import exports
+    from lab.cli.environment import exports, variables
+    from lab.cli.status import why_down
 
-    print(exports(Lab.from_environment()))
+    lab = Lab.from_environment()
+    print(json.dumps(variables(lab)) if as_json else exports(lab))
+    reason = why_down(lab)
+    if reason:
+        line(errors, f"warning: {reason}", "yellow")
 
 
 def _show_outputs(outputs: dict[str, object]) -> None:
-    from rich.table import Table
-
-    table = Table("output", "value", title="Stack outputs", title_justify="left")
+    rows = []
     for name, value in sorted(outputs.items()):
         text = value if isinstance(value, str) else json.dumps(value)
-        table.add_row(name, text if len(text) < 160 else text[:157] + "…")
-    console.print(table)
+        rows.append((name, text if isinstance(value, str) or len(text) < 160 else text[:157] + "…"))
+    columns(console, [("OUTPUT", "VALUE"), *rows])
 
 
 def main() -> None:
     """Run a command; problems that it knows are printed without a traceback."""
+    interrupts.install()
     try:
         app()
+    except Interrupted as error:
+        line(errors, str(error), "yellow")
+        sys.exit(error.exit_code)
     except LabError as error:
         for problem in error.problems:
-            errors.print(f"[red]error:[/red] {problem}", soft_wrap=True)
+            _show_error(problem)
         sys.exit(error.exit_code)
     except ToolchainError as error:
-        errors.print(f"[red]error:[/red] {error}", soft_wrap=True)
-        sys.exit(1)
+        _show_error(str(error))
+        sys.exit(FAILED)
+
+
+def _show_error(problem: str) -> None:
+    errors.print("[red]error:[/red]", end=" ")
+    line(errors, problem)
 
 
 if __name__ == "__main__":

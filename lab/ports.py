@@ -1,8 +1,10 @@
-"""Whether a port is free to listen on."""
+"""Whether a port is free to listen on, and which program has it."""
 
 from __future__ import annotations
 
 import socket
+
+import psutil
 
 
 def can_bind(address: str, port: int) -> bool:
@@ -14,3 +16,14 @@ def can_bind(address: str, port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def listener(port: int) -> psutil.Process | None:
+    """The process that listens on the port, or None if there is none or it is another user's."""
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            try:
+                return psutil.Process(connection.pid)
+            except psutil.NoSuchProcess:  # it has ended meanwhile
+                return None
+    return None

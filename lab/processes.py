@@ -1,7 +1,7 @@
 """Start long-lived programs, remember them on disk, and stop exactly those again.
 
-A record holds the process's start time beside its id, so a number that the kernel has
-given to somebody else's process is never signalled.
+A record holds the process's start time beside its id, so an id that the kernel has since
+given to another program's process is never signalled.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from lab.settings import Lab
 
 
 @dataclass(frozen=True)
 class Process:
-    """A program that the lab started: its name, process id and kernel start time (clock ticks)."""
+    """A program that the lab started: its name, process id and start time (see `start_time`)."""
 
     name: str
     pid: int
@@ -32,22 +34,28 @@ class Process:
         return start_time(self.pid) == self.started
 
 
-def stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the third, the state, on (proc(5)): the name before them may hold anything.
+def start_time(pid: int) -> int | None:
+    """When the process started, in hundredths of a second since the machine's own start.
 
-    Raises OSError.
+    Unlike psutil's `create_time`, which counts from 1970, it stays the same when the machine's clock is set. None for
+    a process that has ended, zombies included.
     """
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return round((process.create_time() - psutil.boot_time()) * 100)
+    except psutil.NoSuchProcess:
+        return None
 
 
 def having(variable: str, value: str) -> list[int]:
     """Process ids of all on this machine that were started with this in their environment."""
-    mark, found = f"{variable}={value}".encode(), []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-    return found
+    return [
+        process.pid
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get(variable) == value
+    ]
 
 
 def kill(pids: Iterable[int]) -> None:
@@ -55,15 +63,6 @@ def kill(pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def start_time(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, or None for a process that is gone or a zombie (proc(5))."""
-    try:
-        fields = stat(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def spawn(
@@ -78,7 +77,6 @@ def spawn(
     Raises FileNotFoundError if the program is missing.
     """
     lab.logs.mkdir(parents=True, exist_ok=True)
-    lab.run.mkdir(parents=True, exist_ok=True)
     with (lab.logs / f"{name}.log").open("ab") as log:
         child = subprocess.Popen(
             [str(part) for part in command],
@@ -89,21 +87,30 @@ def spawn(
             cwd=cwd,
             start_new_session=True,
         )
-    started = start_time(child.pid) or 0
-    record = lab.run / f"{name}.json"
-    record.write_text(json.dumps({"pid": child.pid, "started": started}))
-    return Process(name, child.pid, started, record)
+    return record(lab, name, child.pid)
+
+
+def record(lab: Lab, name: str, pid: int) -> Process:
+    """Write down that process `pid` is the lab's, so that later commands find and stop it.
+
+    It must lead a process group of its own: `stop` signals the group.
+    """
+    lab.run.mkdir(parents=True, exist_ok=True)
+    started = start_time(pid) or 0
+    path = lab.run / f"{name}.json"
+    path.write_text(json.dumps({"pid": pid, "started": started}))
+    return Process(name, pid, started, path)
 
 
 def recorded(lab: Lab) -> list[Process]:
     """Every process on record, alive or not, the newest first (the order to stop them in)."""
     found = []
-    for record in lab.run.glob("*.json"):
+    for path in lab.run.glob("*.json"):
         try:
-            content = json.loads(record.read_text())
+            content = json.loads(path.read_text())
         except (OSError, ValueError):
             continue  # half written when its writer was killed: nothing to signal
-        found.append(Process(record.stem, content["pid"], content["started"], record))
+        found.append(Process(path.stem, content["pid"], content["started"], path))
     return sorted(found, key=lambda process: process.started, reverse=True)
 
 

@@ -27,19 +27,23 @@ class Lab:
     cache: Path
     state: Path
     port_base: int = 14000
+    machine: Path = Path("/run/shardyard")
+    """What all labs of this machine share: the lock, and which lab runs."""
     aws_wait_factor: str = "0.02"
     """Multiplies the waits of the AWS plugin (lab/toolchain/pulumi-aws/waits.go.slim). 1 is what it does on AWS,
     where it waits ten minutes before it first looks at a file system that is being deleted."""
 
     @classmethod
     def from_environment(cls, name: str | None = None) -> Lab:
-        """Read SHARDYARD_LAB, _CACHE, _STATE, _PORT_BASE and _AWS_WAIT_FACTOR."""
+        """Read SHARDYARD_LAB, _CACHE, _STATE, _PORT_BASE, _MACHINE and _AWS_WAIT_FACTOR."""
         name = name or os.environ.get("SHARDYARD_LAB", "local")
         cache = Path(os.environ.get("SHARDYARD_CACHE", Path.home() / ".cache/shardyard"))
         states = Path(os.environ.get("SHARDYARD_STATE", Path.home() / ".local/state/shardyard"))
         base = int(os.environ.get("SHARDYARD_PORT_BASE", cls.port_base))
+        own = cls.machine if os.geteuid() == 0 else Path(f"/tmp/shardyard-{os.getuid()}")
+        machine = Path(os.environ.get("SHARDYARD_MACHINE", own))
         factor = os.environ.get("SHARDYARD_AWS_WAIT_FACTOR", cls.aws_wait_factor)
-        return cls(name, cache, states / name, port_base=base, aws_wait_factor=factor)
+        return cls(name, cache, states / name, base, machine, factor)
 
     # Folders
 

@@ -1,4 +1,4 @@
-"""`make down`: destroy, prove that nothing is left, and take the lab itself away."""
+"""`make down`: destroy the stack, prove that nothing is left, and stop the lab itself."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from lab.cli import lock, world
-from lab.cli.errors import LabError
+from lab.cli import lab_state, lock, running_lab, services
+from lab.cli.errors import REFUSED, LabError
+from lab.cli.interrupts import next_step
+from lab.cli.lab_state import Condition
 from lab.cli.stack import Stack
 from lab.cli.up import STACK
 from lab.settings import Lab
+
+COMMAND = "make down"
 
 
 @dataclass(frozen=True)
@@ -19,51 +23,42 @@ class Report:
     """What `make down` removed."""
 
     deleted: int
-    """Resources that the stack deleted (0 when there was no stack, or its world was gone)."""
+    """Resources that Pulumi deleted (0 when there was no stack, or it was cleared away without Pulumi)."""
     seconds: float
     note: str
 
 
 def down(lab: Lab, console: Console) -> Report:
-    """Destroy the stack, sweep emulator and cluster, stop the lab. The cache stays.
+    """Destroy the stack, check for leaks, stop the lab and remove its state. The cache stays.
 
-    Raises LabError if the destroy fails or anything of the stack is left.
+    Raises LabError if the destroy fails, if anything of the stack is left, or if it is another lab that runs.
     """
     begin = time.monotonic()
-    with lock.held(lab, "make down"):
-        reason = world.unusable(lab)
+    with next_step("Interrupted. `make down` goes on from there."), lock.held(lab, COMMAND):
+        condition, other = lab_state.condition(lab), running_lab.other(lab)
+        if other and condition is Condition.ABSENT:
+            raise LabError(running_lab.describe(lab, other), exit_code=REFUSED)
         deleted, note = 0, "there was nothing to take down"
-        if reason:
-            note = f"the lab could not be destroyed resource by resource ({reason}), so it was cleared away whole"
-        elif world.read_phase(lab):
-            deleted, note = _destroy(lab, console), "the sweep found nothing left"
-        left = world.stop(lab)
+        if condition is Condition.READY:
+            deleted, note = _destroy(lab, console), "the leak check found nothing"
+        elif condition is not Condition.ABSENT:
+            note = f"{lab_state.explain(lab, condition)}, so the lab was cleared away without destroying the stack"
+        left = services.stop(lab)
         if left:
             raise LabError("these could not be removed: " + ", ".join(left))
+        if other:
+            note += f"; {running_lab.describe(lab, other)}"
     return Report(deleted, time.monotonic() - begin, note)
 
 
 def _destroy(lab: Lab, console: Console) -> int:
-    stack = Stack(lab, STACK)
+    stack = Stack(lab, STACK, console=console)
     stack.init()
     stack.release()
-    world.write_phase(lab, "changing")
-    try:
+    with lab_state.changing(lab, COMMAND):
         console.rule(f"pulumi destroy -s {STACK}")
         changes = stack.destroy()
-        left = sweep(lab)
-    except LabError:
-        world.write_phase(lab, "settled")
-        raise
-    if left:
-        world.write_phase(lab, "settled")
-        raise LabError("`pulumi destroy` left these in the emulator:", *left)
+        left = services.remaining_resources(lab)
+        if left:
+            raise LabError("`pulumi destroy` left these in the emulator:", *left)
     return changes.get("delete", 0)
-
-
-def sweep(lab: Lab) -> list[str]:
-    """Everything that still exists in the emulator: one line each, empty after a good destroy."""
-    return [
-        f"  {item['type']} {item['id']} {item.get('name') or ''}".rstrip()
-        for item in world.ask(lab, "resources")
-    ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.cli import services
 from lab.cli.environment import environment
 from lab.cli.errors import LabError
 from lab.settings import Lab
@@ -21,7 +22,7 @@ ASK_SECONDS = 10
 
 @dataclass(frozen=True)
 class Job:
-    """A PyTorchJob, and where its files lie on this machine."""
+    """A PyTorchJob, and the folder of its files on this machine."""
 
     name: str
     namespace: str
@@ -58,15 +59,23 @@ def follow(lab: Lab, job: Job, show: Callable[[str], None], seconds: float) -> b
 
 
 def _running(job: Job) -> bool:
-    """Whether the trainer's own account says that it has begun and not ended."""
+    """Whether the trainer's own metrics say that it has begun and not ended."""
     records = events(job.metrics)
     return bool(records) and records[-1].get("event") != "end"
 
 
 def state(lab: Lab, job: Job) -> str:
-    """The newest condition that holds: Created, Running, Restarting, Succeeded, Failed, or Absent."""
+    """The newest condition that is true: Created, Running, Restarting, Succeeded, Failed, or Absent.
+
+    Raises LabError if the emulator is gone: it checks the tokens, so the cluster refuses everybody without it.
+    """
     result = kubectl(lab, "get", "pytorchjob", job.name, "-n", job.namespace, "-o", "json")
     if result.returncode:
+        if not services.healthy(lab):
+            raise LabError(
+                f"the AWS emulator is no longer running (its log: {lab.logs / 'aws.log'}), and without it nobody can "
+                "log in to the cluster. `make up` clears the lab away and begins anew"
+            )
         return "Absent"
     conditions = json.loads(result.stdout).get("status", {}).get("conditions", [])
     true = [condition["type"] for condition in conditions if condition["status"] == "True"]
@@ -88,7 +97,7 @@ def line(job: Job, condition: str) -> str:
 
 
 def events(metrics: Path) -> list[dict[str, Any]]:
-    """What the leader wrote to metrics.jsonl so far, without a line that it is in the middle of."""
+    """What the rank-0 worker wrote to metrics.jsonl so far, without a line that isn't complete yet."""
     try:
         lines = metrics.read_text().splitlines()
     except OSError:
@@ -101,7 +110,7 @@ def events(metrics: Path) -> list[dict[str, Any]]:
 
 
 def explain(lab: Lab, job: Job) -> str:
-    """Pods, events and the leader's last lines: what a person would look at first."""
+    """Pods, events and the workers' last log lines: what a person would look at first."""
     label = f"training.kubeflow.org/job-name={job.name}"
     commands = [
         ["get", "pods", "-n", job.namespace, "-l", label, "-o", "wide"],

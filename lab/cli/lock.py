@@ -1,6 +1,6 @@
-"""One command at a time, and one lab at a time, on a machine.
+"""One command that changes something at a time on a machine.
 
-The lock is the kernel's (flock): it is gone the moment its holder is, however it ended.
+The lock is the kernel's (flock): it is free the moment that the process which held it ends, however it ended.
 """
 
 from __future__ import annotations
@@ -11,47 +11,78 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.cli.errors import LabError
 from lab.settings import Lab
 
 
-def lock_path() -> Path:
-    """Machine-wide for root (real nodes share the bridge), a user's own otherwise."""
-    return Path("/run/shardyard.lock") if os.geteuid() == 0 else Path(f"/tmp/shardyard-{os.getuid()}.lock")
+@dataclass(frozen=True)
+class Holder:
+    """The command that holds the lock."""
+
+    command: str
+    lab: str
+    state: str
+    """The state folder of its lab."""
+    pid: int
+    since: float
+    """Seconds since 1970."""
+
+    def __str__(self) -> str:
+        minutes = (time.time() - self.since) / 60
+        return f"`{self.command}` of lab {self.lab!r} is at work (process {self.pid}, for {minutes:.0f} min)"
+
+
+def path(lab: Lab) -> Path:
+    return lab.machine / "lock"
 
 
 @contextmanager
 def held(lab: Lab, command: str) -> Iterator[None]:
     """Hold the machine's lock while `command` works.
 
-    Raises LabError naming the holder if another command has it.
+    Raises LabError naming the command that has it.
     """
-    path = lock_path()
-    path.touch(0o600)
-    with path.open("r+") as file:
+    lab.machine.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path(lab).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LabError(_busy(file.read())) from None
+            raise LabError(_busy(_read(file))) from None
         file.truncate(0)
-        json.dump({"command": command, "lab": lab.name, "pid": os.getpid(), "since": time.time()}, file)
+        json.dump(asdict(Holder(command, lab.name, str(lab.state), os.getpid(), time.time())), file)
         file.flush()
         try:
             yield
         finally:
-            file.seek(0)
             file.truncate(0)
 
 
-def _busy(content: str) -> str:
+def holder(lab: Lab) -> Holder | None:
+    """The command that holds the lock now, or None. Never waits."""
     try:
-        holder = json.loads(content)
-    except ValueError:
+        with path(lab).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _read(file)
+    except OSError:
+        pass
+    return None
+
+
+def _read(file: Any) -> Holder | None:
+    file.seek(0)
+    try:
+        return Holder(**json.load(file))
+    except (ValueError, TypeError):  # it has just begun, or just ended
+        return None
+
+
+def _busy(holder: Holder | None) -> str:
+    if holder is None:
         return "another command of the local stack is at work: wait for it to end"
-    minutes = (time.time() - holder["since"]) / 60
-    return (
-        f"`{holder['command']}` of lab {holder['lab']!r} is at work (process {holder['pid']}, for {minutes:.0f} min): "
-        f"wait for it, or end it with `kill {holder['pid']}` and run this again"
-    )
+    return f"{holder}: wait for it, or end it with `kill {holder.pid}`, and run this again"

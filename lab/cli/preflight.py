@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from pathlib import Path
+
+import psutil
 
 from lab import processes
-from lab.ports import can_bind
+from lab.cli import running_lab
+from lab.nodes.programs import OWNER
+from lab.ports import can_bind, listener
 from lab.settings import LOOPBACK, Lab
 
 MEMORY_GIB = 6
@@ -18,10 +21,12 @@ STATE_DISK_GIB = 4
 
 def problems(lab: Lab) -> list[str]:
     """One line for each thing that stops `make up`, with what to do about it."""
-    room = (
-        [] if processes.find(lab, "aws") else [*_memory(), *_disk(lab)]
-    )  # a stack that runs has its share already
-    return [*_platform(), *_ports(lab), *room]
+    other = running_lab.other(lab)
+    if other:  # ports and memory are in use by it; to say so as well would be to ask for its end twice
+        return [*_platform(), running_lab.describe(lab, other)]
+    # What runs of this lab has its share of memory and disk already, or `make up` is about to stop it.
+    running = any(process.alive() for process in processes.recorded(lab))
+    return [*_platform(), *_ports(lab), *([] if running else [*_memory(), *_disk(lab)])]
 
 
 def _platform() -> list[str]:
@@ -36,49 +41,39 @@ def _platform() -> list[str]:
 
 
 def _ports(lab: Lab) -> list[str]:
-    """Ports that somebody else holds. The lab's own live processes may hold theirs."""
-    own = {"aws": lab.aws_port, "registry": lab.registry_port}
+    """Ports that another program has. The lab's own processes may have theirs, also those that a dead emulator left."""
     busy = [
-        port for name, port in own.items() if not processes.find(lab, name) and not can_bind(LOOPBACK, port)
+        port
+        for port in (lab.aws_port, lab.registry_port, *lab.cluster_ports(0))
+        if not can_bind(LOOPBACK, port)
     ]
-    if not processes.find(lab, "aws"):
-        busy += [port for port in lab.cluster_ports(0) if not can_bind(LOOPBACK, port)]
-    return [
-        f"port {port} on {LOOPBACK} is in use{_holder(port)}: end that program, or choose another base for all ports "
-        f"with SHARDYARD_PORT_BASE (now {lab.port_base})"
-        for port in busy
-    ]
+    if not busy:
+        return []
+    own = {process.pid for process in processes.recorded(lab) if process.alive()}
+    own |= set(processes.having(OWNER, str(lab.state)))
+    found = []
+    for port in busy:
+        holder = listener(port)
+        if holder is None or holder.pid not in own:
+            found.append(_busy(lab, port, holder))
+    return found
 
 
-def _holder(port: int) -> str:
-    """` by NAME (process N)` where /proc lets us see it."""
-    inode = _listening_inode(port)
-    for fd in Path("/proc").glob("[0-9]*/fd/*") if inode else ():
+def _busy(lab: Lab, port: int, holder: psutil.Process | None) -> str:
+    who = "another program"
+    if holder:
         try:
-            if str(fd.readlink()) == f"socket:[{inode}]":
-                process = fd.parent.parent
-                return f" by {(process / 'comm').read_text().strip()} (process {process.name})"
-        except OSError:
-            continue
-    return ""
-
-
-def _listening_inode(port: int) -> str | None:
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            rows = Path(table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            fields = row.split()
-            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-                return fields[9]
-    return None
+            who = f"{holder.name()} (process {holder.pid})"
+        except psutil.NoSuchProcess:
+            who = f"process {holder.pid}, which has ended meanwhile"
+    return (
+        f"port {port} on {LOOPBACK} is in use by {who}: end that program, or move all ports of the lab, for example "
+        f"`SHARDYARD_PORT_BASE={lab.port_base + 10000} make up` (the base is {lab.port_base} now)"
+    )
 
 
 def _memory() -> list[str]:
-    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(fields["MemAvailable"].split()[0]) / 2**20
+    available = psutil.virtual_memory().available / 2**30
     if available >= MEMORY_GIB:
         return []
     return [

@@ -11,20 +11,24 @@ from typing import Any
 from rich.console import Console
 
 from lab.cli import job as jobs
-from lab.cli import lock, preflight, world
+from lab.cli import lab_state, lock, preflight, services
 from lab.cli.environment import PROJECT
-from lab.cli.errors import LabError
+from lab.cli.errors import REFUSED, LabError
+from lab.cli.interrupts import next_step
+from lab.cli.lab_state import Condition
+from lab.cli.output import line
 from lab.cli.stack import Stack
 from lab.settings import Lab
 
 STACK = "local"
+COMMAND = "make up"
 JOB_MINUTES = 20
 UNCHANGED = {"same"}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `make up` did and where its results lie; `--json` prints it."""
+    """What `make up` did and where its results are; `--json` prints it."""
 
     changes: dict[str, int]
     trained: bool
@@ -44,27 +48,25 @@ def up(lab: Lab, console: Console) -> Report:
     Raises LabError with every problem found before anything is started, or with the first that stops the work.
     """
     begin = time.monotonic()
-    with lock.held(lab, "make up"):
-        problems = preflight.problems(lab) + _stack_problems()
-        if problems:
-            raise LabError(*problems, exit_code=2)
-        tools(lab, console)
-        _fresh_or_same_world(lab, console)
-        world.write_phase(lab, "changing")
-        try:
-            changes = _deploy(lab, console)
-        except LabError:
-            world.write_phase(lab, "settled")  # the engine ended by itself: its state is whole
-            raise
-        world.write_phase(lab, "settled")
-    outputs = Stack(lab, STACK).outputs()
+    with next_step(
+        "Interrupted. What is done is kept: `make up` goes on from there, `make down` removes it."
+    ):
+        with lock.held(lab, COMMAND):
+            problems = preflight.problems(lab) + _stack_problems()
+            if problems:
+                raise LabError(*problems, exit_code=REFUSED)
+            tools(lab, console)
+            _clear_unusable(lab, console)
+            with lab_state.changing(lab, COMMAND):
+                changes = _deploy(lab, console)
+        outputs = Stack(lab, STACK).outputs()
     job = job_of(lab, outputs)
     trained, picture = _train(lab, job, console) if job else (False, None)
     return Report(changes, trained, time.monotonic() - begin, picture, outputs)
 
 
 def job_of(lab: Lab, outputs: dict[str, Any]) -> jobs.Job | None:
-    """The stack's training job, its files found in the folder that stands for FSx."""
+    """The stack's training job, with the folder of its files on the FSx file system."""
     name = next(iter(outputs.get("jobs") or {}), None)
     if name is None:
         return None
@@ -90,32 +92,28 @@ def tools(lab: Lab, console: Console) -> None:
     images.ensure(lab, console)
 
 
-def _fresh_or_same_world(lab: Lab, console: Console) -> None:
-    """Go on with the world that runs, or clear away one that can't be gone on with and start another."""
-    reason = world.unusable(lab)
-    if reason is None and world.read_phase(lab) is not None:
+def _clear_unusable(lab: Lab, console: Console) -> None:
+    """Clear away a lab that can't be gone on with, and say why."""
+    condition = lab_state.condition(lab)
+    reason = None if condition.usable else lab_state.explain(lab, condition)
+    if condition is Condition.READY:
         stack = Stack(lab, STACK)
         stack.init()
         stack.release()
-        if stack.pending():
-            reason = "Pulumi was killed in the middle of " + ", ".join(
-                urn.rpartition("::")[2] for urn in stack.pending()
-            )
+        pending = ", ".join(urn.rpartition("::")[2] for urn in stack.pending())
+        reason = f"an engine was ended in the middle of {pending}" if pending else None
     if reason:
-        console.print(
-            f"[yellow]The lab of an earlier run can't be gone on with: {reason}. Starting afresh.[/yellow]"
-        )
-        world.reset(lab)
-    world.write_phase(lab, "changing")
-    if world.start(lab):
-        console.print(f"AWS emulator on {lab.aws_endpoint}, image registry on {lab.registry}")
+        line(console, f"The earlier lab can't be gone on with: {reason}. It is cleared away.", "yellow")
+        services.reset(lab)
 
 
 def _deploy(lab: Lab, console: Console) -> dict[str, int]:
     from lab import images
 
+    if services.start(lab):
+        line(console, f"AWS emulator on {lab.aws_endpoint}, image registry on {lab.registry}")
     images.push(lab)
-    stack = Stack(lab, STACK)
+    stack = Stack(lab, STACK, console=console)
     stack.init()
     stack.release()
     console.rule(f"pulumi up -s {STACK}")
@@ -133,12 +131,15 @@ def write_kubeconfig(lab: Lab, stack: Stack) -> None:
 
 
 def _train(lab: Lab, job: jobs.Job, console: Console) -> tuple[bool, str | None]:
-    if console.is_terminal:
-        with console.status(f"job {job.name}") as status:
-            waited = jobs.follow(lab, job, status.update, JOB_MINUTES * 60)
-    else:
-        waited = jobs.follow(lab, job, _EveryFewSeconds(console), JOB_MINUTES * 60)
-    console.print(jobs.line(job, "succeeded"))
+    with next_step(
+        f"Interrupted. Job {job.name} goes on: `make status` says how far it is, `make up` follows it again."
+    ):
+        if console.is_terminal:
+            with console.status(f"job {job.name}") as status:
+                waited = jobs.follow(lab, job, status.update, JOB_MINUTES * 60)
+        else:
+            waited = jobs.follow(lab, job, _EveryFewSeconds(console), JOB_MINUTES * 60)
+    line(console, jobs.line(job, "succeeded"))
     return waited, _draw(lab, job)
 
 
@@ -150,7 +151,7 @@ class _EveryFewSeconds:
 
     def __call__(self, text: str) -> None:
         if text != self._said and time.monotonic() - self._last >= self._seconds:
-            self._console.print(text)
+            line(self._console, text)
             self._last, self._said = time.monotonic(), text
 
 

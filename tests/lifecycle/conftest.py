@@ -14,7 +14,7 @@ from typing import Any
 import boto3
 import pytest
 
-from lab.cli import environment, preflight
+from lab.cli import environment, preflight, running_lab
 from lab.cli.stack import Stack
 from lab.settings import Lab
 
@@ -24,7 +24,7 @@ UP_SECONDS = 1500
 
 @dataclass(frozen=True)
 class Driver:
-    """The commands of a lab, run as a person would, and what its world looks like from outside."""
+    """The commands of a lab, run as a person would, and what it looks like from outside."""
 
     lab: Lab
 
@@ -53,8 +53,7 @@ class Driver:
         """The JSON report of a command that must succeed."""
         result = self.run(*arguments, "--json")
         assert result.returncode == 0, f"`lab {' '.join(arguments)}` exited with {result.returncode}"
-        # pulumi's own progress goes to standard output before the report
-        report: dict[str, Any] = json.loads(result.stdout.strip().splitlines()[-1])
+        report: dict[str, Any] = json.loads(result.stdout)
         return report
 
     def shell(self, command: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
@@ -94,9 +93,12 @@ def driver() -> Iterator[Driver]:
     """A lab named `test`; whatever a failed run left of it is taken away before and after."""
     lab = Lab.from_environment("test")
     driver = Driver(lab)
+    other = running_lab.other(lab)
+    if other:
+        pytest.fail(running_lab.describe(lab, other))
     assert driver.run("down", seconds=600).returncode == 0, "an earlier test lab can't be taken down"
     problems = preflight.problems(lab)
-    if problems:  # a local stack of the user's own that is up, most of all: its ports are in use
-        pytest.fail("the machine isn't free for a lab (`make down` first?): " + "; ".join(problems))
+    if problems:
+        pytest.fail("the machine isn't free for a lab: " + "; ".join(problems))
     yield driver
     driver.run("down", seconds=600)

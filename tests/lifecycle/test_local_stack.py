@@ -13,27 +13,29 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import processes
-from lab.cli import strays, world
-from lab.cli.down import sweep
+from lab.cli import engine, lab_state, orphan_processes, services
 from lab.cli.errors import LabError
+from lab.cli.interrupts import WAITING
 from lab.cli.job import events
+from lab.cli.lab_state import Condition
 from lab.cli.up import job_of
 from lab.nodes import cleanup
-from tests.lifecycle.conftest import PROJECT, Driver
+from tests.lifecycle.conftest import PROJECT, UP_SECONDS, Driver
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
 def up(driver: Driver) -> dict[str, Any]:
-    """The first `make up` that comes to its end, after one that was killed with -9 in the middle."""
+    """The first `make up` that comes to its end, after one that was killed with -9 and one that met ^C."""
     _kill_in_the_middle(driver)
+    _interrupt_in_the_middle(driver)
     return driver.json("up")
 
 
@@ -51,23 +53,26 @@ def _kill_in_the_middle(driver: Driver) -> None:
     assert second.returncode == 1
     assert f"process {process.pid}" in second.stderr, "the second `up` must name the first"
     os.kill(process.pid, signal.SIGKILL)
-    for engine in _engines(driver):
-        os.kill(engine, signal.SIGKILL)
     process.wait()
+    abandoned = processes.find(driver.lab, engine.RECORD)
+    assert abandoned, "the engine goes on alone, and the next command must know of it"
+    assert lab_state.condition(driver.lab) is Condition.CUT_SHORT
 
 
-def _engines(driver: Driver) -> list[int]:
-    """Pulumi engines that work on this lab: its backend is in their environment."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            name = (entry / "comm").read_text().strip()
-            variables = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if name == "pulumi" and f"PULUMI_BACKEND_URL=file://{driver.lab.state}/pulumi".encode() in variables:
-            found.append(int(entry.name))
-    return found
+def _interrupt_in_the_middle(driver: Driver) -> None:
+    """Press ^C once on a terminal while the engine creates the network."""
+    with Terminal(driver.command("up"), driver.variables, PROJECT) as terminal:
+        terminal.wait_for("aws:ec2:Subnet", UP_SECONDS)
+        terminal.press_ctrl_c()
+        status = terminal.wait(300)
+        print(terminal.text[-20000:])
+        assert status == 130
+        assert WAITING in terminal.text
+        assert "`make up` goes on from there" in terminal.text
+    assert lab_state.condition(driver.lab) is Condition.READY
+    assert orphan_processes.find(driver.lab) == []
+    assert driver.stack().pending() == []
+    assert driver.stack().resources() != []
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +84,7 @@ def job(driver: Driver, up: dict[str, Any]) -> Any:
 
 def test_up_recovers_creates_and_trains(up: dict[str, Any]) -> None:
     assert up["changes"].get("create", 0) > 60
+    assert up["changes"].get("same", 0) > 0, "what the interrupted `up` had made was thrown away"
     assert up["trained"]
     picture = PROJECT / up["picture"]
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -259,23 +265,25 @@ def test_secrets_and_tokens_are_not_in_the_state(driver: Driver, up: dict[str, A
 
 
 def test_down_leaves_nothing_and_deletes_in_order(driver: Driver, up: dict[str, Any]) -> None:
-    before = world.ask(driver.lab, "calls")[-1]["sequence"]
+    before = services.ask(driver.lab, "calls")[-1]["sequence"]
     stack = driver.stack()
     count = sum(not resource["type"].startswith("pulumi:providers:") for resource in stack.resources())
     assert stack.destroy()["delete"] >= count > 100
     assert stack.resources() == []
-    assert sweep(driver.lab) == []
+    assert services.remaining_resources(driver.lab) == []
     calls = [
-        call for call in world.ask(driver.lab, "calls") if call["sequence"] > before and call["status"] < 400
+        call
+        for call in services.ask(driver.lab, "calls")
+        if call["sequence"] > before and call["status"] < 400
     ]
     assert_order(calls)
     report = driver.json("down")
     assert report["deleted"] in (0, 1)  # the stack itself may be counted
     assert not driver.lab.state.exists()
     assert cleanup.leftovers(driver.lab) == []
-    assert strays.strays(driver.lab) == []
+    assert orphan_processes.find(driver.lab) == []
     with pytest.raises(LabError):
-        world.ask(driver.lab, "health")
+        services.ask(driver.lab, "health")
 
 
 def assert_order(calls: list[dict[str, Any]]) -> None:

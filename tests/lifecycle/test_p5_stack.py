@@ -12,8 +12,7 @@ import pytest
 
 from cluster.settings import load_stack_file
 from lab import images
-from lab.cli import lock, world
-from lab.cli.down import sweep
+from lab.cli import lab_state, lock, services
 from lab.cli.stack import Stack
 from lab.cli.up import write_kubeconfig
 from tests.lifecycle.conftest import PROJECT, Driver
@@ -31,10 +30,9 @@ def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         (project / entry).symlink_to(PROJECT / entry)
     shutil.copytree(PROJECT / "stacks", project / "stacks")
     with lock.held(driver.lab, "the test of stack p5"):
-        world.write_phase(
-            driver.lab, "changing"
-        )  # if this is killed, the next command clears everything away
-        world.start(driver.lab)
+        # if this is killed, the next command clears everything away
+        lab_state.write(driver.lab, lab_state.Phase.CHANGING, "the test of stack p5")
+        services.start(driver.lab)
         images.push(driver.lab)
         _stand_in_for_the_base_image(driver)
         stack = driver.stack("p5", project)
@@ -42,7 +40,7 @@ def p5(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         stack.up()
         write_kubeconfig(driver.lab, stack)
         yield stack
-        world.stop(driver.lab)
+        services.stop(driver.lab)
 
 
 def _stand_in_for_the_base_image(driver: Driver) -> None:
@@ -103,4 +101,4 @@ def test_a_second_up_changes_nothing(p5: Stack) -> None:
 def test_destroy_leaves_nothing(driver: Driver, p5: Stack) -> None:
     p5.destroy()
     assert p5.resources() == []
-    assert sweep(driver.lab) == []
+    assert services.remaining_resources(driver.lab) == []
