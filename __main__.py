@@ -45,7 +45,7 @@ def after(*earlier: pulumi.Resource) -> pulumi.ResourceOptions:
 capacity = Capacity(s.name, s.pools, after())
 network = Network(s.name, s.network, region=s.region, opts=after(capacity))
 buckets = Buckets(s.name, s.storage, after())
-registry = Registry(s.name, s.image, region=s.region, keep_images=s.storage.keep_data, opts=after())
+registry = Registry(s.name, s.image, region=s.region, delete_images=s.storage.delete_data, opts=after())
 roles = Roles(s.name, s.access, region=s.region, buckets=buckets, registry=registry, opts=after(network))
 nodes = NodeRole(s.name, after(network))
 eks = ControlPlane(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
@@ -36,7 +37,7 @@ def down(lab: Lab, console: Console) -> Report:
         if reason:
             note = f"the lab could not be destroyed resource by resource ({reason}), so it was cleared away whole"
         elif world.read_phase(lab):
-            deleted, note = _destroy(lab, console), "the sweep found nothing left"
+            deleted, note = _destroy(lab, console), _verdict(kept(lab))
         left = world.stop(lab)
         if left:
             raise LabError("these could not be removed: " + ", ".join(left))
@@ -62,8 +63,20 @@ def _destroy(lab: Lab, console: Console) -> int:
 
 
 def sweep(lab: Lab) -> list[str]:
-    """Everything that still exists in the emulator: one line each, empty after a good destroy."""
-    return [
-        f"  {item['type']} {item['id']} {item.get('name') or ''}".rstrip()
-        for item in world.ask(lab, "resources")
-    ]
+    """Everything that is still in the emulator and isn't kept on purpose: a line each; none after a good destroy."""
+    return [_line(item) for item in world.ask(lab, "resources") if not item["kept"]]
+
+
+def kept(lab: Lab) -> list[str]:
+    """What `pulumi destroy` leaves unless the stack file says `storage.deleteData: true`."""
+    return [_line(item) for item in world.ask(lab, "resources") if item["kept"]]
+
+
+def _line(item: dict[str, Any]) -> str:
+    return f"  {item['type']} {item['id']} {item.get('name') or ''}".rstrip()
+
+
+def _verdict(kept: list[str]) -> str:
+    if not kept:
+        return "the sweep found nothing left"
+    return "the sweep found nothing left but what the stack file keeps: " + ", ".join(map(str.strip, kept))

@@ -115,6 +115,63 @@ def test_buckets_are_private_encrypted_and_versioned(p5: Recording) -> None:
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
+STORES = ("aws:s3/", "aws:ecr/", "aws:kms/")
+"""Services of what is kept: data, images and keys."""
+USERS = {
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+    "aws:iam/rolePolicy:RolePolicy",
+    "kubernetes:kubeflow.org/v1:PyTorchJob",
+    "pulumi-python:dynamic/shardyard:BuiltImage",
+}
+"""Types that use what is kept and protect nothing of it: they go with the stack."""
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_data_outlives_the_stack_with_everything_that_protects_it(stack: str) -> None:
+    options = run(stack, delete_data=False).options
+    holders = ("aws:s3/bucket:Bucket", "aws:ecr/repository:Repository")
+    data = {urn for urn, one in options.items() if one.type in holders}
+    assert len(data) == 3
+    about_data = {urn for urn, one in options.items() if one.refers_to & data}
+    kept = data | {urn for urn in about_data if options[urn].type not in USERS}
+    assert len(kept) == 3 + 2 * 6 + 1, "of each bucket six parts, of the repository one"
+    assert all(options[urn].type.startswith(STORES) for urn in kept)
+    assert kept == {urn for urn, one in options.items() if one.retained}
+    needed = {source for urn in kept for source in options[urn].refers_to}
+    assert needed <= kept, "what is kept can be read without anything that is deleted (a key)"
+
+
+def test_what_is_kept_is_named_and_marked_and_not_emptied() -> None:
+    recording = run("p5", delete_data=False)
+    held = [*recording.of("s3/bucket:Bucket").values(), *recording.of("ecr/repository:Repository").values()]
+    assert [one["tags"]["shardyard:on-destroy"] for one in held] == ["keep"] * 3
+    assert not any(one.get("forceDestroy") or one.get("forceDelete") for one in held)
+    assert len(recording.outputs["keptOnDestroy"]) == 3
+    assert all(arn.startswith("arn:") for arn in recording.outputs["keptOnDestroy"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_deleting_data_has_to_be_asked_for_and_then_keeps_nothing(stack: str) -> None:
+    recording = run(stack, delete_data=True)
+    assert not [one for one in recording.options.values() if one.retained]
+    assert all(one["forceDestroy"] is True for one in recording.of("s3/bucket:Bucket").values())
+    (repository,) = recording.of("ecr/repository:Repository").values()
+    assert repository["forceDelete"] is True
+    assert recording.outputs["keptOnDestroy"] == []
+    tagged = [*recording.of("s3/bucket:Bucket").values(), repository]
+    assert all("shardyard:on-destroy" not in one["tags"] for one in tagged)
+
+
+def test_only_the_local_stack_deletes_data() -> None:
+    assert {stack for stack in STACKS if run(stack).outputs["keptOnDestroy"] == []} == {"local"}
+
+
+def test_names_of_what_is_kept_are_free_for_the_next_stack(p5: Recording) -> None:
+    """AWS or the engine completes them, so that a rebuild doesn't find its own name taken."""
+    assert all("bucket" not in one for one in p5.of("s3/bucket:Bucket").values())
+    assert all("name" not in one for one in p5.of("ecr/repository:Repository").values())
+
+
 def test_associations_import_data_and_export_jobs_without_deleting(p5: Recording) -> None:
     found = p5.of("DataRepositoryAssociation")
     data, jobs = found["shardyard-p5-data"], found["shardyard-p5-jobs"]
