@@ -157,6 +157,7 @@ def _api_server(
         f"--service-account-issuer={issuer}",
         f"--service-account-key-file={accounts.certificate}",
         f"--service-account-signing-key-file={accounts.key}",
+        "--allow-privileged=true",  # as on EKS: who may not is the business of admission
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         # Needs a newer etcd than Debian's; clients that find it switched on but failing wait before they fall back.

@@ -153,7 +153,7 @@ def test_personas_may_do_their_work_and_no_more() -> None:
     for group, rules in access.RULES.items():
         assert not verbs(group, "secrets")
         for rule in rules:
-            assert "*" not in {*rule["verbs"], *rule["resources"], *rule["api_groups"]}
+            assert "*" not in {*rule["verbs"], *rule["resources"], *rule["apiGroups"]}
 
 
 @pytest.mark.parametrize(
