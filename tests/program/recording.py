@@ -45,7 +45,11 @@ class Options:
 
     type: str
     name: str
+    parent: str
+    """Its URN."""
     retained: bool
+    deleted_with: str
+    """URN of what takes it along when that is deleted."""
     refers_to: frozenset[str]
     """URNs of the resources that its inputs come from."""
 
@@ -114,21 +118,31 @@ class Monitor(pulumi.runtime.mocks.MockMonitor):
         answer = super().RegisterResource(request)
         sources = {urn for one in request.propertyDependencies.values() for urn in one.urns}
         self.mocks.options[answer.urn] = Options(
-            request.type, request.name, request.retainOnDelete, frozenset(sources)
+            request.type,
+            request.name,
+            request.parent,
+            request.retainOnDelete,
+            request.deletedWith,
+            frozenset(sources),
         )
         return answer
 
 
 @cache
-def run(stack: str, *, preview: bool = False, delete_data: bool | None = None) -> Recording:
+def run(
+    stack: str, *, preview: bool = False, delete_data: bool | None = None, preparing: bool = False
+) -> Recording:
     """The program, whole, with the configuration of a stack file of the repository. Once: it takes seconds.
 
-    `delete_data` takes the place of the file's own `storage.deleteData`.
+    `delete_data` takes the place of the file's own `storage.deleteData`; `preparing` adds a preparation, "corpus".
     """
     recording = Recording()
     content = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text())
     if delete_data is not None:
         content["config"]["shardyard:storage"]["deleteData"] = delete_data
+    if preparing:
+        corpus = {"source": "/fsx/data/texts", "output": "/fsx/data/corpus", "parts": 2}
+        content["config"]["shardyard:training"]["preparations"] = {"corpus": corpus}
     config = {
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in content["config"].items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -259,6 +260,37 @@ def test_the_job_runs_the_built_image_by_digest(p5: Recording) -> None:
     assert container["resources"]["limits"]["vpc.amazonaws.com/efa"] == "32"
     (config,) = [m for name, m in p5.of("core/v1:ConfigMap").items() if name == "llama2-70b-config"]
     assert config["data"]["job.yaml"].startswith("# Llama 2")
+
+
+def test_a_preparation_is_a_component_and_goes_before_the_file_system() -> None:
+    recording = run("p5", preparing=True)
+    (job,) = recording.of("batch/v1:Job").values()
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example.com/trainer@sha256:")
+    (options,) = [one for one in recording.options.values() if one.type == "kubernetes:batch/v1:Job"]
+    assert options.parent.endswith("shardyard:workloads:DataPreparation::corpus")
+    assert options.deleted_with == "", (
+        "with the cluster, its pods would still hold the file system when that goes"
+    )
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_object_is_spelt_as_kubernetes_spells_it(stack: str) -> None:
+    objects = [one for one in run(stack).made if one.type.startswith("kubernetes:")]
+    assert len(objects) > 20
+    for one in objects:
+        assert not [key for key in _keys(one.inputs) if "_" in key], one.name
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Of all mappings but those whose keys are the user's."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield key
+        if key not in ("annotations", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests"):
+            yield from _keys(inner)
 
 
 def test_one_nat_or_one_for_each_zone() -> None:
