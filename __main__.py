@@ -20,6 +20,7 @@ from workloads.access import TrainingNamespace
 from workloads.device_plugins import DevicePlugins
 from workloads.observability import Prometheus
 from workloads.outputs import export
+from workloads.pod_policy import PodPolicy
 from workloads.preparation import preparations
 from workloads.training_job import training_jobs
 from workloads.training_operator import TrainingOperator
@@ -45,7 +46,7 @@ def after(*earlier: pulumi.Resource) -> pulumi.ResourceOptions:
 capacity = Capacity(s.name, s.pools, after())
 network = Network(s.name, s.network, region=s.region, opts=after(capacity))
 buckets = Buckets(s.name, s.storage, after())
-registry = Registry(s.name, s.image, region=s.region, keep_images=s.storage.keep_data, opts=after())
+registry = Registry(s.name, s.image, region=s.region, delete_images=s.storage.delete_data, opts=after())
 roles = Roles(s.name, s.access, region=s.region, buckets=buckets, registry=registry, opts=after(network))
 nodes = NodeRole(s.name, after(network))
 eks = ControlPlane(
@@ -62,13 +63,14 @@ pools = AcceleratedPools(s.name, s.pools, place, capacity=capacity, opts=after(s
 # Kubernetes
 target = kubernetes.connect(s.name, eks, depends_on=[system, pools, access])
 namespace = TrainingNamespace(s.name, s.training.namespace, target, target.component())
+policy = PodPolicy(s.name, s.training.namespace, target, target.component())
 plugins = DevicePlugins(s.name, s.images, target, target.component())
 volumes = Volumes(s.name, lustre.mount, s.training.namespace, target, target.component([namespace]))
 operator = TrainingOperator(s.name, s.images, target, target.component())
 prometheus = Prometheus(s.name, s, target, target.component([namespace]))
 
 # The training program
-ready = target.component([namespace, plugins, volumes, operator, prometheus])
+ready = target.component([namespace, policy, plugins, volumes, operator, prometheus])
 preparations(s, image=registry.image, target=target, opts=ready)
 jobs = training_jobs(s, image=registry.image, bucket=buckets.checkpoints.bucket, target=target, opts=ready)
 

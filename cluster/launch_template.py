@@ -8,14 +8,10 @@ from typing import Any
 
 from cluster.instances import INSTANCE_TYPES
 from cluster.interfaces import interfaces
+from cluster.labels import EFA_LABEL, GPU_LABEL, GPU_TAINT, POOL_LABEL
 from cluster.node_config import user_data
 from cluster.settings.capacity import CapacityBlock, OnDemand, Reservation, Spot
 from cluster.settings.pools import AcceleratedPool, Disk, SystemPool
-
-GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-GPU_LABEL = "nvidia.com/gpu.present"
-EFA_LABEL = "vpc.amazonaws.com/efa.present"
-POOL_LABEL = "shardyard.dev/pool"
 
 
 @dataclass(frozen=True)

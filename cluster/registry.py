@@ -8,6 +8,7 @@ from pathlib import Path
 import pulumi
 import pulumi_aws as aws
 
+from cluster import retention
 from cluster.image_build import ROOT, BuiltImage
 from cluster.image_inputs import Inputs
 from cluster.settings.base import image_reference
@@ -29,22 +30,22 @@ class Registry(pulumi.ComponentResource):
         settings: TrainerImage,
         *,
         region: str,
-        keep_images: bool,
+        delete_images: bool,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("shardyard:cluster:Registry", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
+        kept = retention.on_destroy(self, delete=delete_images)
+        # No name of ours: one that is kept must not be in the way of a new stack of the same name.
         self.repository = aws.ecr.Repository(
             f"{name}-trainer",
-            name=repository_name(name),
             image_tag_mutability="IMMUTABLE",
             image_scanning_configuration=aws.ecr.RepositoryImageScanningConfigurationArgs(scan_on_push=True),
-            force_delete=not keep_images,
-            tags={"Name": f"{name}-trainer"},
-            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=keep_images),
+            force_delete=delete_images,
+            tags=retention.tags(f"{name}-trainer", delete=delete_images),
+            opts=kept,
         )
         aws.ecr.LifecyclePolicy(
-            f"{name}-trainer", repository=self.repository.name, policy=keep_newest(settings.keep), opts=child
+            f"{name}-trainer", repository=self.repository.name, policy=keep_newest(settings.keep), opts=kept
         )
         if settings.reference:
             self.image = pulumi.Output.from_input(settings.reference)
@@ -54,15 +55,10 @@ class Registry(pulumi.ComponentResource):
                 repository=self.repository.repository_url,
                 region=region,
                 inputs=image_inputs(settings),
-                opts=child,
+                opts=pulumi.ResourceOptions(parent=self),
             )
             self.image = built.reference
         self.register_outputs({"image": self.image, "repository": self.repository.repository_url})
-
-
-def repository_name(stack: str) -> str:
-    """The repository of a stack, by the stack's full name."""
-    return f"{stack}/trainer"
 
 
 def image_inputs(settings: TrainerImage) -> Inputs:

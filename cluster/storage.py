@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from cluster import policies
+from cluster import policies, retention
 from cluster.control_plane import ControlPlane
 from cluster.names import prefix
 from cluster.network import Network
@@ -21,26 +21,29 @@ _SLOW = pulumi.CustomTimeouts(create="60m", update="60m", delete="60m")
 
 
 class Buckets(pulumi.ComponentResource):
-    """Training data, and what jobs write: private, encrypted, versioned, over TLS only."""
+    """Training data, and what jobs write: private, encrypted, versioned, over TLS only.
+
+    SSE-S3 encrypts with a key of S3's own, so nothing else has to be kept to read them.
+    """
 
     data: aws.s3.Bucket
     checkpoints: aws.s3.Bucket
 
     def __init__(self, name: str, settings: Storage, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("shardyard:cluster:Buckets", name, None, opts)
-        self._keep = settings.keep_data
+        self._delete = settings.delete_data
         self.data = self._bucket(f"{name}-data")
         self.checkpoints = self._bucket(f"{name}-checkpoints", settings.checkpoint_days)
         self.register_outputs({"data": self.data.bucket, "checkpoints": self.checkpoints.bucket})
 
     def _bucket(self, label: str, days: int | None = None) -> aws.s3.Bucket:
-        child = pulumi.ResourceOptions(parent=self)
+        child = retention.on_destroy(self, delete=self._delete)
         bucket = aws.s3.Bucket(
             label,
             bucket_prefix=prefix(label, 37),
-            force_destroy=not self._keep,
-            tags={"Name": label},
-            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=self._keep),
+            force_destroy=self._delete,
+            tags=retention.tags(label, delete=self._delete),
+            opts=child,
         )
         aws.s3.BucketOwnershipControls(
             label, bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child
@@ -81,14 +84,14 @@ class Buckets(pulumi.ComponentResource):
             bucket=bucket.bucket,
             rules=rules,
             # Rules about old versions say nothing until there are versions.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[versioning]),
+            opts=retention.on_destroy(self, delete=self._delete, depends_on=[versioning]),
         )
         aws.s3.BucketPolicy(
             label,
             bucket=bucket.bucket,
             policy=policies.output(_tls_only, arn=bucket.arn),
             # S3 changes one thing about a bucket's access at a time.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
+            opts=retention.on_destroy(self, delete=self._delete, depends_on=[block]),
         )
         return bucket
 

@@ -29,10 +29,15 @@ def installed() -> dict[str, str]:
 
 
 def differences(lock: Path = LOCK) -> list[str]:
-    """One line for each decisive package that is not as locked.
+    """One line for each decisive package, and each library below Python, that is not as locked.
 
     Raises exits.Failure if torch is too old to work at all.
     """
+    return unlocked(lock) + unlike(native(), pins(lock))
+
+
+def unlocked(lock: Path = LOCK) -> list[str]:
+    """One line for each decisive package that is not as locked. Raises as `differences` does."""
     present = installed()
     torch = tuple(int(number) for number in re.findall(r"\d+", present["torch"])[:2])
     if torch < FLOOR:
@@ -44,7 +49,7 @@ def differences(lock: Path = LOCK) -> list[str]:
         f"{name} is {version}, the lock file says {locked[name]}"
         for name, version in present.items()
         if name in locked and version.split("+")[0] != locked[name]
-    ] + unlike(native(), pins(lock))
+    ]
 
 
 def native(plugin: str | None = None, libfabric: str | None = None, efa: Path = EFA_LIST) -> dict[str, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from cluster.launch_template import EFA_LABEL, GPU_LABEL
+from cluster.labels import EFA_LABEL, GPU_LABEL
 from cluster.settings.base import image_reference
 from cluster.settings.images import Images
 from workloads.kubernetes import Kubernetes
+from workloads.manifests import Manifest
+from workloads.objects import Object
 
 NAMESPACE = "kube-system"
 _SOCKETS = "/var/lib/kubelet/device-plugins"
@@ -25,19 +24,14 @@ class DevicePlugins(pulumi.ComponentResource):
             "nvidia-device-plugin": nvidia(image_reference(images.nvidia_device_plugin)),
             "aws-efa-k8s-device-plugin": efa(image_reference(images.efa_device_plugin)),
         }.items():
-            kubernetes.apps.v1.DaemonSet(
-                f"{name}-{label}",
-                metadata={"name": label, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": label}},
-                spec=daemon_set_spec(label, spec),
-                opts=target.object(self),
-            )
+            Object(f"{name}-{label}", daemon_set(label, spec), target.object(self))
         self.register_outputs({})
 
 
-def nvidia(image: str) -> dict[str, Any]:
+def nvidia(image: str) -> Manifest:
     """The plugin of NVIDIA/k8s-device-plugin, set by its environment variables."""
     return {
-        "node_selector": {GPU_LABEL: "true"},
+        "nodeSelector": {GPU_LABEL: "true"},
         "containers": [
             {
                 "name": "nvidia-device-plugin",
@@ -45,47 +39,56 @@ def nvidia(image: str) -> dict[str, Any]:
                 # A GPU node without a GPU is broken: say so by crashing, not by offering none.
                 "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "true"}],
                 **_confined(),
-                "volume_mounts": [{"name": "device-plugins", "mount_path": _SOCKETS}],
+                "volumeMounts": [{"name": "device-plugins", "mountPath": _SOCKETS}],
             }
         ],
-        "volumes": [{"name": "device-plugins", "host_path": {"path": _SOCKETS}}],
+        "volumes": [{"name": "device-plugins", "hostPath": {"path": _SOCKETS}}],
     }
 
 
-def efa(image: str) -> dict[str, Any]:
+def efa(image: str) -> Manifest:
     """The plugin of aws/eks-charts. Its own chart tolerates no GPU taint, and its pods crash on nodes without EFA."""
     return {
-        "node_selector": {EFA_LABEL: "true"},
-        "host_network": True,
+        "nodeSelector": {EFA_LABEL: "true"},
+        "hostNetwork": True,
         "containers": [
             {
                 "name": "aws-efa-k8s-device-plugin",
                 "image": image,
                 **_confined(),
-                "volume_mounts": [
-                    {"name": "device-plugins", "mount_path": _SOCKETS},
-                    {"name": "infiniband", "mount_path": "/dev/infiniband"},
+                "volumeMounts": [
+                    {"name": "device-plugins", "mountPath": _SOCKETS},
+                    {"name": "infiniband", "mountPath": "/dev/infiniband"},
                 ],
             }
         ],
         "volumes": [
-            {"name": "device-plugins", "host_path": {"path": _SOCKETS}},
-            {"name": "infiniband", "host_path": {"path": "/dev/infiniband"}},
+            {"name": "device-plugins", "hostPath": {"path": _SOCKETS}},
+            {"name": "infiniband", "hostPath": {"path": "/dev/infiniband"}},
         ],
     }
 
 
-def daemon_set_spec(label: str, pod: dict[str, Any]) -> dict[str, Any]:
+def daemon_set(label: str, pod: Manifest) -> Manifest:
     """A DaemonSet whose pods live on every node that their selector names, whatever its taints."""
     labels = {"app.kubernetes.io/name": label}
     return {
-        "selector": {"match_labels": labels},
-        "update_strategy": {"type": "RollingUpdate"},
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": label, "namespace": NAMESPACE, "labels": labels},
+        "spec": _daemon_set_spec(labels, pod),
+    }
+
+
+def _daemon_set_spec(labels: dict[str, str], pod: Manifest) -> Manifest:
+    return {
+        "selector": {"matchLabels": labels},
+        "updateStrategy": {"type": "RollingUpdate"},
         "template": {
             "metadata": {"labels": labels},
             "spec": {
-                "priority_class_name": "system-node-critical",
-                "automount_service_account_token": False,
+                "priorityClassName": "system-node-critical",
+                "automountServiceAccountToken": False,
                 "tolerations": [{"operator": "Exists"}],
                 **pod,
             },
@@ -93,9 +96,9 @@ def daemon_set_spec(label: str, pod: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _confined() -> dict[str, Any]:
+def _confined() -> Manifest:
     return {
-        "security_context": {"allow_privilege_escalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "resources": {
             "requests": {"cpu": "10m", "memory": "32Mi"},
             "limits": {"memory": "128Mi"},

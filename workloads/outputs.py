@@ -41,6 +41,10 @@ def export(
         "checkpointBucket": buckets.checkpoints.bucket,
         "repository": registry.repository.repository_url,
         "image": registry.image,
+        # What `pulumi destroy` leaves, and what goes on being billed then.
+        "keptOnDestroy": []
+        if settings.storage.delete_data
+        else [buckets.data.arn, buckets.checkpoints.arn, registry.repository.arn],
         "namespace": namespace,
         "jobs": {
             name: {

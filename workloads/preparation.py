@@ -91,33 +91,48 @@ def manifest(name: str, namespace: str, preparation: Preparation, image: str) ->
     }
 
 
+class DataPreparation(pulumi.ComponentResource):
+    """A preparation that is part of the stack. A change of anything in it starts it anew; what is done stays done."""
+
+    def __init__(
+        self,
+        name: str,
+        preparation: Preparation,
+        *,
+        image: pulumi.Input[str],
+        namespace: str,
+        target: Kubernetes,
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        super().__init__("shardyard:workloads:DataPreparation", name, None, opts)
+        document = pulumi.Output.from_input(image).apply(partial(manifest, name, namespace, preparation))
+        Object(
+            name,
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": document["metadata"],
+                "spec": document["spec"],
+            },
+            pulumi.ResourceOptions(
+                parent=self,
+                # Deleted by itself, not with the cluster: its pods must let go of the file system, which goes first.
+                provider=target.provider,
+                # A Job's pods can't be changed; and two can't have one name.
+                replace_on_changes=["spec"],
+                delete_before_replace=True,
+            ),
+        )
+        self.register_outputs({})
+
+
 def preparations(
     settings: Settings, *, image: pulumi.Input[str], target: Kubernetes, opts: pulumi.ResourceOptions
-) -> list[Object]:
-    """All preparations of the stack file. A change of one starts it anew."""
-    return [
-        _object(
-            name,
-            pulumi.Output.from_input(image).apply(
-                partial(manifest, name, settings.training.namespace, preparation)
-            ),
-            target,
-            opts,
+) -> dict[str, DataPreparation]:
+    """All preparations of the stack file, by name."""
+    return {
+        name: DataPreparation(
+            name, preparation, image=image, namespace=settings.training.namespace, target=target, opts=opts
         )
         for name, preparation in settings.training.preparations.items()
-    ]
-
-
-def _object(
-    name: str, document: pulumi.Output[Manifest], target: Kubernetes, opts: pulumi.ResourceOptions
-) -> Object:
-    own = pulumi.ResourceOptions(
-        provider=target.provider,
-        deleted_with=target.cluster,
-        # A Job's pods can't be changed; and two can't have one name.
-        replace_on_changes=["spec"],
-        delete_before_replace=True,
-        depends_on=opts.depends_on,
-    )
-    written = {"metadata": document["metadata"], "spec": document["spec"]}
-    return Object(name, {"apiVersion": "batch/v1", "kind": "Job", **written}, own)
+    }

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from cluster.identity import SERVICE_ACCOUNT
 from cluster.instances import INSTANCE_TYPES, InstanceType
-from cluster.launch_template import POOL_LABEL, efa_count
+from cluster.labels import POOL_LABEL
+from cluster.launch_template import efa_count
 from cluster.settings import Settings
 from cluster.settings.pools import AcceleratedPool
 from cluster.settings.sections import MOUNT_PATH, Job
@@ -188,6 +188,16 @@ def config_map_name(job: str) -> str:
     return f"{job}-config"
 
 
+def config_map(job: str, namespace: str, config: str) -> Manifest:
+    """The job's configuration, as the file that its pods mount."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": config_map_name(job), "namespace": namespace, "labels": {JOB_LABEL: job}},
+        "data": {CONFIG_FILE: config},
+    }
+
+
 def _tolerations(pool: AcceleratedPool) -> list[dict[str, str]]:
     effects = {
         "NO_SCHEDULE": "NoSchedule",
@@ -220,12 +230,7 @@ class TrainingJob(pulumi.ComponentResource):
         """`config` is the text of the trainer's own configuration file."""
         super().__init__("shardyard:workloads:TrainingJob", name, None, opts)
         self.name, self.leader = name, f"{name}-worker-0"
-        settings = kubernetes.core.v1.ConfigMap(
-            f"{name}-config",
-            metadata={"name": config_map_name(name), "namespace": namespace, "labels": {JOB_LABEL: name}},
-            data={CONFIG_FILE: config},
-            opts=target.object(self),
-        )
+        settings = Object(f"{name}-config", config_map(name, namespace, config), target.object(self))
         document = pulumi.Output.all(image, bucket).apply(
             lambda known: manifest(name, namespace, job, pool, known[0], config, known[1])
         )

@@ -6,7 +6,7 @@ import copy
 
 import pulumi
 
-from cluster.launch_template import POOL_LABEL
+from cluster.labels import POOL_LABEL
 from cluster.settings.base import image_reference
 from cluster.settings.images import Images
 from workloads.kubernetes import Kubernetes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from cluster.storage import Mount
 from workloads.kubernetes import Kubernetes
+from workloads.manifests import Manifest
+from workloads.objects import Object
 
 CLAIM = "fsx"
 
@@ -20,42 +19,49 @@ class Volumes(pulumi.ComponentResource):
         self,
         name: str,
         mount: Mount,
-        namespace: pulumi.Input[str],
+        namespace: str,
         target: Kubernetes,
         opts: pulumi.ResourceOptions,
     ) -> None:
         super().__init__("shardyard:workloads:Volumes", name, None, opts)
-        volume = kubernetes.core.v1.PersistentVolume(
-            f"{name}-{CLAIM}",
-            metadata={"name": f"{name}-{CLAIM}"},
-            spec=volume_spec(mount),
-            opts=target.object(self),
-        )
-        kubernetes.core.v1.PersistentVolumeClaim(
-            f"{name}-{CLAIM}",
-            metadata={"name": CLAIM, "namespace": namespace},
-            spec={
-                "access_modes": ["ReadWriteMany"],
-                "storage_class_name": "",  # no class: nothing may be provisioned for this claim
-                "volume_name": f"{name}-{CLAIM}",
-                "resources": {"requests": {"storage": f"{mount.capacity_gib}Gi"}},
-            },
-            opts=target.object(self, depends_on=[volume]),
-        )
+        volume = Object(f"{name}-{CLAIM}", persistent_volume(f"{name}-{CLAIM}", mount), target.object(self))
+        claim = persistent_volume_claim(f"{name}-{CLAIM}", namespace, mount)
+        Object(f"{name}-{CLAIM}", claim, target.object(self, depends_on=[volume]))
         self.register_outputs({})
 
 
-def volume_spec(mount: Mount) -> dict[str, Any]:
+def persistent_volume(name: str, mount: Mount) -> Manifest:
+    """The file system, as something that a claim can be bound to."""
     return {
-        "capacity": {"storage": f"{mount.capacity_gib}Gi"},
-        "volume_mode": "Filesystem",
-        "access_modes": ["ReadWriteMany"],
-        "persistent_volume_reclaim_policy": "Retain",
-        "storage_class_name": "",
-        "mount_options": ["flock"],
-        "csi": {
-            "driver": "fsx.csi.aws.com",
-            "volume_handle": mount.file_system_id,
-            "volume_attributes": {"dnsname": mount.dns_name, "mountname": mount.mount_name},
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": f"{mount.capacity_gib}Gi"},
+            "volumeMode": "Filesystem",
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "mountOptions": ["flock"],
+            "csi": {
+                "driver": "fsx.csi.aws.com",
+                "volumeHandle": mount.file_system_id,
+                "volumeAttributes": {"dnsname": mount.dns_name, "mountname": mount.mount_name},
+            },
+        },
+    }
+
+
+def persistent_volume_claim(volume: str, namespace: str, mount: Mount) -> Manifest:
+    """What pods name to mount the file system."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": CLAIM, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",  # no class: nothing may be provisioned for this claim
+            "volumeName": volume,
+            "resources": {"requests": {"storage": f"{mount.capacity_gib}Gi"}},
         },
     }

@@ -14,6 +14,11 @@ from pydantic_core import ErrorDetails
 
 EXAMPLES: dict[str, str] = {}
 """Patterns of the stack file's values, each with a text that matches (filled by cluster.settings.base.form)."""
+RENAMED: dict[str, str] = {
+    "keepData": "It is deleteData now, and means the opposite: data is kept unless deleteData is true.",
+    "forceDestroy": "It is storage.deleteData: data is kept unless that is true.",
+}
+"""Keys that stack files had once, or that other tools have: what to write instead."""
 _KINDS = "Capacity kinds: on-demand, odcr, capacity-block, spot."
 
 
@@ -59,7 +64,7 @@ def from_validation(error: ValidationError, model: type[BaseModel], prefix: str)
 def unknown_key(path: str, key: str, known: Sequence[str]) -> Problem:
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     todo = f"Did you mean {close[0]}?" if close else f"Known here: {', '.join(sorted(known))}."
-    return Problem(path, "is not a known key", todo)
+    return Problem(path, "is not a known key", RENAMED.get(key, todo))
 
 
 def keys_of(model: type[BaseModel] | None) -> list[str]:

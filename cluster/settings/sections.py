@@ -118,8 +118,9 @@ class FileSystem(Section):
 
 class Storage(Section):
     file_system: FileSystem
-    keep_data: bool = False
-    """Keep buckets and images when the stack is destroyed. False: destroying it leaves nothing."""
+    delete_data: bool = False
+    """Delete the buckets and the image repository, with all that is in them, when the stack is destroyed.
+    False: they are kept, and go on being billed."""
     checkpoint_days: Annotated[int, Field(ge=1)] | None = None
     """Delete checkpoints from S3 after so many days. None: never."""
 

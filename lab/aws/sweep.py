@@ -1,5 +1,7 @@
 """Everything that exists and isn't AWS's own default: `GET /_lab/resources`.
 
+What a stack keeps on purpose when it is destroyed says so by its tags (cluster/retention.py), and is marked here.
+
 One entry of the table for each type. What AWS shows for a while after its deletion, or makes and removes
 together with something else (a VPC's main route table), isn't counted.
 """
@@ -32,17 +34,29 @@ from lab.aws.seed import USER
 from lab.aws.world import World
 from lab.settings import ACCOUNT
 
+KEPT = ("shardyard:on-destroy", "keep")
 Found = tuple[str, str, str, str]
 """Type, id, ARN (if it has one) and name."""
 
 
-def resources(world: World) -> list[dict[str, str]]:
-    """Type, id, ARN, name and region of each, sorted."""
-    found = [*_of_moto(), *_of_the_lab(world)]
+def resources(world: World) -> list[dict[str, Any]]:
+    """Type, id, ARN, name and region of each, and whether it is `kept` on purpose; sorted."""
+    kept = set(_kept())
+    found = sorted([*_of_moto(), *_of_the_lab(world)])
     names = ("type", "id", "arn", "name", "region")
-    return sorted(
-        (dict(zip(names, one, strict=True)) for one in found), key=lambda one: (one["type"], one["id"])
-    )
+    return [{**dict(zip(names, one, strict=True)), "kept": one[2] in kept} for one in found]
+
+
+def _kept() -> Iterator[str]:
+    """ARNs of the buckets and repositories whose tags say that destroying their stack leaves them."""
+    for _, _, s3 in list(s3_backends.iter_backends()):
+        for bucket in s3.buckets.values():
+            if KEPT in s3.tagger.get_tag_dict_for_resource(bucket.arn).items():
+                yield bucket.arn
+    for _, _, ecr in list(ecr_backends.iter_backends()):
+        for repository in ecr.repositories.values():
+            if KEPT in ecr.tagger.get_tag_dict_for_resource(repository.arn).items():
+                yield repository.arn
 
 
 def _of_moto() -> Iterator[tuple[str, ...]]:

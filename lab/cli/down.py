@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
@@ -40,7 +41,7 @@ def down(lab: Lab, console: Console) -> Report:
             raise LabError(running_lab.describe(lab, other), exit_code=REFUSED)
         deleted, note = 0, "there was nothing to take down"
         if condition is Condition.READY:
-            deleted, note = _destroy(lab, console), "the leak check found nothing"
+            deleted, note = _destroy(lab, console), _verdict(services.kept_resources(lab))
         elif condition is not Condition.ABSENT:
             note = f"{lab_state.explain(lab, condition)}, so the lab was cleared away without destroying the stack"
         left = services.stop(lab)
@@ -62,3 +63,9 @@ def _destroy(lab: Lab, console: Console) -> int:
         if left:
             raise LabError("`pulumi destroy` left these in the emulator:", *left)
     return changes.get("delete", 0)
+
+
+def _verdict(kept: list[str]) -> str:
+    if not kept:
+        return "the leak check found nothing"
+    return "the leak check found nothing but what the stack file keeps: " + ", ".join(map(str.strip, kept))

@@ -45,10 +45,17 @@ def ask(lab: Lab, path: str, seconds: float = 10) -> Any:
 
 
 def remaining_resources(lab: Lab) -> list[str]:
-    """The leak check: everything that exists in the emulator, a line each. Empty after a good destroy."""
-    return [
-        f"  {item['type']} {item['id']} {item.get('name') or ''}".rstrip() for item in ask(lab, "resources")
-    ]
+    """The leak check: what exists in the emulator and isn't kept on purpose, a line each. Empty after a good destroy."""
+    return [_line(item) for item in ask(lab, "resources") if not item["kept"]]
+
+
+def kept_resources(lab: Lab) -> list[str]:
+    """What `pulumi destroy` keeps unless the stack file says `storage.deleteData: true`, a line each."""
+    return [_line(item) for item in ask(lab, "resources") if item["kept"]]
+
+
+def _line(item: dict[str, Any]) -> str:
+    return f"  {item['type']} {item['id']} {item.get('name') or ''}".rstrip()
 
 
 def start(lab: Lab) -> bool:
@@ -80,7 +87,7 @@ def stop(lab: Lab) -> list[str]:
     if emulator:
         processes.stop(emulator, grace=STOP_SECONDS)  # it stops its clusters first
     orphan_processes.end(lab)
-    cleanup.sweep(lab)
+    cleanup.remove_leftovers(lab)
     processes.stop_all(lab)
     left = cleanup.leftovers(lab)
     if not left:

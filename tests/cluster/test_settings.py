@@ -95,6 +95,14 @@ def test_all_problems_come_at_once_with_their_paths(tmp_path: Path) -> None:
     assert found["pools.p5.instanceTyp"].todo == "Did you mean instanceType?"
 
 
+@pytest.mark.parametrize("key", ["keepData", "forceDestroy"])
+def test_a_key_of_another_name_is_refused_with_its_new_one(tmp_path: Path, key: str) -> None:
+    found = problems(tmp_path, changed(**{f"storage__{key}": False}))
+    assert found[f"storage.{key}"].what == "is not a known key"
+    assert "deleteData" in found[f"storage.{key}"].todo
+    assert "kept" in found[f"storage.{key}"].todo
+
+
 def test_an_unknown_key_does_not_hide_contradictions(tmp_path: Path) -> None:
     found = problems(tmp_path, changed(pools__p5__zone="use1-az9", pools__p5__taint=[]))
     assert set(found) == {"pools.p5.zone", "pools.p5.taint", "training.jobs.llama.pool"}

@@ -98,7 +98,21 @@ def test_a_second_up_changes_nothing(p5: Stack) -> None:
     assert set(p5.up()) <= {"same"}
 
 
-def test_destroy_leaves_nothing(driver: Driver, p5: Stack) -> None:
+def test_destroy_leaves_data_with_its_protection_and_nothing_else(driver: Driver, p5: Stack) -> None:
+    outputs = p5.outputs()
     p5.destroy()
     assert p5.resources() == []
     assert services.remaining_resources(driver.lab) == []
+    assert len(services.kept_resources(driver.lab)) == len(outputs["keptOnDestroy"]) == 3
+    s3, ecr = driver.client("s3"), driver.client("ecr")
+    for bucket in (outputs["dataBucket"], outputs["checkpointBucket"]):
+        block = s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
+        assert all(block.values())
+        assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+        assert "aws:SecureTransport" in s3.get_bucket_policy(Bucket=bucket)["Policy"]
+        assert s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+        assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+        assert s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"]
+    repository = outputs["repository"].partition("/")[2]
+    assert ecr.get_lifecycle_policy(repositoryName=repository)["lifecyclePolicyText"]
+    assert ecr.describe_images(repositoryName=repository)["imageDetails"]

@@ -39,6 +39,21 @@ class Made:
     inputs: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Options:
+    """Of a registration: what the engine goes by when it destroys."""
+
+    type: str
+    name: str
+    parent: str
+    """Its URN."""
+    retained: bool
+    deleted_with: str
+    """URN of what takes it along when that is deleted."""
+    refers_to: frozenset[str]
+    """URNs of the resources that its inputs come from."""
+
+
 @dataclass
 class Recording(pulumi.runtime.Mocks):
     """Every resource in the order in which it was registered."""
@@ -46,6 +61,10 @@ class Recording(pulumi.runtime.Mocks):
     made: list[Made] = field(default_factory=list)
     looked_up: set[str] = field(default_factory=set)
     """Tokens of the functions that the program called."""
+    options: dict[str, Options] = field(default_factory=dict)
+    """By URN."""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    """The stack's."""
     cluster: dict[str, Any] = field(default_factory=dict)
     """What the control plane's component was asked for, in Python's spelling."""
 
@@ -93,26 +112,61 @@ class Cluster(pulumi.ComponentResource):
         self.kubeconfig_json = inner.endpoint.apply(lambda endpoint: json.dumps({"server": endpoint}))
 
 
+class Monitor(pulumi.runtime.mocks.MockMonitor):
+    """Notes the options, of which the SDK's own tells its mocks nothing."""
+
+    mocks: Recording
+
+    def RegisterResource(self, request: Any) -> Any:
+        answer = super().RegisterResource(request)
+        sources = {urn for one in request.propertyDependencies.values() for urn in one.urns}
+        self.mocks.options[answer.urn] = Options(
+            request.type,
+            request.name,
+            request.parent,
+            request.retainOnDelete,
+            request.deletedWith,
+            frozenset(sources),
+        )
+        return answer
+
+
 @cache
-def run(stack: str, *, preview: bool = False) -> Recording:
-    """The program, whole, with the configuration of a stack file of the repository. Once: it takes seconds."""
+def run(
+    stack: str, *, preview: bool = False, delete_data: bool | None = None, preparing: bool = False
+) -> Recording:
+    """The program, whole, with the configuration of a stack file of the repository. Once: it takes seconds.
+
+    `delete_data` takes the place of the file's own `storage.deleteData`; `preparing` adds a preparation, "corpus".
+    """
     recording = Recording()
     content = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text())
+    if delete_data is not None:
+        content["config"]["shardyard:storage"]["deleteData"] = delete_data
+    if preparing:
+        corpus = {"source": "/fsx/data/texts", "output": "/fsx/data/corpus", "parts": 2}
+        content["config"]["shardyard:training"]["preparations"] = {"corpus": corpus}
     config = {
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in content["config"].items()
     }
     asyncio.set_event_loop(asyncio.new_event_loop())
-    pulumi.runtime.set_mocks(recording, project="shardyard", stack=stack, preview=preview)
+    pulumi.runtime.set_mocks(
+        recording, project="shardyard", stack=stack, preview=preview, monitor=Monitor(recording)
+    )
     pulumi.runtime.set_all_config(config)
 
+    exported: dict[str, Any] = {}
+
     @pulumi.runtime.test
-    def program() -> None:
+    def program() -> pulumi.Output[None]:
         runpy.run_path(str(ROOT / "__main__.py"))
+        return pulumi.Output.from_input(exported).apply(recording.outputs.update)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.setattr(eks, "Cluster", Cluster)
+        patch.setattr(pulumi, "export", exported.__setitem__)
         program()
     recording.cluster = Cluster.arguments
     return recording

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -117,6 +118,63 @@ def test_buckets_are_private_encrypted_and_versioned(p5: Recording) -> None:
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
+STORES = ("aws:s3/", "aws:ecr/", "aws:kms/")
+"""Services of what is kept: data, images and keys."""
+USERS = {
+    "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+    "aws:iam/rolePolicy:RolePolicy",
+    "kubernetes:kubeflow.org/v1:PyTorchJob",
+    "pulumi-python:dynamic/shardyard:BuiltImage",
+}
+"""Types that use what is kept and protect nothing of it: they go with the stack."""
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_data_outlives_the_stack_with_everything_that_protects_it(stack: str) -> None:
+    options = run(stack, delete_data=False).options
+    holders = ("aws:s3/bucket:Bucket", "aws:ecr/repository:Repository")
+    data = {urn for urn, one in options.items() if one.type in holders}
+    assert len(data) == 3
+    about_data = {urn for urn, one in options.items() if one.refers_to & data}
+    kept = data | {urn for urn in about_data if options[urn].type not in USERS}
+    assert len(kept) == 3 + 2 * 6 + 1, "of each bucket six parts, of the repository one"
+    assert all(options[urn].type.startswith(STORES) for urn in kept)
+    assert kept == {urn for urn, one in options.items() if one.retained}
+    needed = {source for urn in kept for source in options[urn].refers_to}
+    assert needed <= kept, "what is kept can be read without anything that is deleted (a key)"
+
+
+def test_what_is_kept_is_named_and_marked_and_not_emptied() -> None:
+    recording = run("p5", delete_data=False)
+    held = [*recording.of("s3/bucket:Bucket").values(), *recording.of("ecr/repository:Repository").values()]
+    assert [one["tags"]["shardyard:on-destroy"] for one in held] == ["keep"] * 3
+    assert not any(one.get("forceDestroy") or one.get("forceDelete") for one in held)
+    assert len(recording.outputs["keptOnDestroy"]) == 3
+    assert all(arn.startswith("arn:") for arn in recording.outputs["keptOnDestroy"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_deleting_data_has_to_be_asked_for_and_then_keeps_nothing(stack: str) -> None:
+    recording = run(stack, delete_data=True)
+    assert not [one for one in recording.options.values() if one.retained]
+    assert all(one["forceDestroy"] is True for one in recording.of("s3/bucket:Bucket").values())
+    (repository,) = recording.of("ecr/repository:Repository").values()
+    assert repository["forceDelete"] is True
+    assert recording.outputs["keptOnDestroy"] == []
+    tagged = [*recording.of("s3/bucket:Bucket").values(), repository]
+    assert all("shardyard:on-destroy" not in one["tags"] for one in tagged)
+
+
+def test_only_the_local_stack_deletes_data() -> None:
+    assert {stack for stack in STACKS if run(stack).outputs["keptOnDestroy"] == []} == {"local"}
+
+
+def test_names_of_what_is_kept_are_free_for_the_next_stack(p5: Recording) -> None:
+    """AWS or the engine completes them, so that a rebuild doesn't find its own name taken."""
+    assert all("bucket" not in one for one in p5.of("s3/bucket:Bucket").values())
+    assert all("name" not in one for one in p5.of("ecr/repository:Repository").values())
+
+
 def test_associations_import_data_and_export_jobs_without_deleting(p5: Recording) -> None:
     found = p5.of("DataRepositoryAssociation")
     data, jobs = found["shardyard-p5-data"], found["shardyard-p5-jobs"]
@@ -209,6 +267,37 @@ def test_the_job_runs_the_built_image_by_digest(p5: Recording) -> None:
     assert container["resources"]["limits"]["vpc.amazonaws.com/efa"] == "32"
     (config,) = [m for name, m in p5.of("core/v1:ConfigMap").items() if name == "llama2-70b-config"]
     assert config["data"]["job.yaml"].startswith("# Llama 2")
+
+
+def test_a_preparation_is_a_component_and_goes_before_the_file_system() -> None:
+    recording = run("p5", preparing=True)
+    (job,) = recording.of("batch/v1:Job").values()
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith("registry.example.com/trainer@sha256:")
+    (options,) = [one for one in recording.options.values() if one.type == "kubernetes:batch/v1:Job"]
+    assert options.parent.endswith("shardyard:workloads:DataPreparation::corpus")
+    assert options.deleted_with == "", (
+        "with the cluster, its pods would still hold the file system when that goes"
+    )
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_object_is_spelt_as_kubernetes_spells_it(stack: str) -> None:
+    objects = [one for one in run(stack).made if one.type.startswith("kubernetes:")]
+    assert len(objects) > 20
+    for one in objects:
+        assert not [key for key in _keys(one.inputs) if "_" in key], one.name
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Of all mappings but those whose keys are the user's."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield key
+        if key not in ("annotations", "data", "labels", "limits", "matchLabels", "nodeSelector", "requests"):
+            yield from _keys(inner)
 
 
 def test_one_nat_or_one_for_each_zone() -> None:

@@ -99,15 +99,15 @@ def test_vendored_files_are_what_the_module_renders(tmp_path: Path, monkeypatch:
 def test_device_plugins_live_where_the_device_is_and_tolerate_its_taint(
     pod: dict[str, Any], label: str
 ) -> None:
-    spec = device_plugins.daemon_set_spec("plugin", pod)
+    spec = device_plugins.daemon_set("plugin", pod)["spec"]
     template = spec["template"]["spec"]
-    assert template["node_selector"] == {label: "true"}
+    assert template["nodeSelector"] == {label: "true"}
     assert {"operator": "Exists"} in template["tolerations"]
-    assert template["automount_service_account_token"] is False
+    assert template["automountServiceAccountToken"] is False
     (container,) = template["containers"]
-    assert container["security_context"]["capabilities"] == {"drop": ["ALL"]}
-    assert "/var/lib/kubelet/device-plugins" in [mount["mount_path"] for mount in container["volume_mounts"]]
-    assert spec["selector"]["match_labels"] == spec["template"]["metadata"]["labels"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert "/var/lib/kubelet/device-plugins" in [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
 
 
 def test_prometheus_finds_training_pods_by_name() -> None:
@@ -134,8 +134,8 @@ def test_prometheus_s_configuration_is_valid(tmp_path: Path) -> None:
 
 
 def test_a_new_configuration_is_a_new_prometheus_pod() -> None:
-    first = prometheus.deployment_spec(IMAGE, Prometheus(), "a")
-    second = prometheus.deployment_spec(IMAGE, Prometheus(), "b")
+    first = prometheus.deployment(IMAGE, Prometheus(), "a")["spec"]
+    second = prometheus.deployment(IMAGE, Prometheus(), "b")["spec"]
     assert first["template"]["metadata"] != second["template"]["metadata"]
 
 
@@ -153,7 +153,7 @@ def test_personas_may_do_their_work_and_no_more() -> None:
     for group, rules in access.RULES.items():
         assert not verbs(group, "secrets")
         for rule in rules:
-            assert "*" not in {*rule["verbs"], *rule["resources"], *rule["api_groups"]}
+            assert "*" not in {*rule["verbs"], *rule["resources"], *rule["apiGroups"]}
 
 
 @pytest.mark.parametrize(

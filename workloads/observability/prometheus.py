@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 import yaml
 
-from cluster.launch_template import POOL_LABEL
+from cluster.labels import POOL_LABEL
 from cluster.settings import Settings
 from cluster.settings.base import image_reference
 from cluster.settings.sections import Prometheus as PrometheusSettings
 from workloads.kubernetes import Kubernetes
+from workloads.manifests import Manifest
+from workloads.objects import Object
 from workloads.training_job import COMPONENT, METRICS_PORT
 
 NAMESPACE, NAME, PORT = "observability", "prometheus", 9090
 LABELS = {"app.kubernetes.io/name": NAME}
+METADATA = {"name": NAME, "namespace": NAMESPACE, "labels": LABELS}
 TRAINERS = "trainers"
 """A Service without an address of its own: its name stands for the addresses of all training pods."""
 _NO_AWAIT = {"pulumi.com/skipAwait": "true"}
@@ -38,40 +39,17 @@ class Prometheus(pulumi.ComponentResource):
         super().__init__("shardyard:workloads:Prometheus", name, None, opts)
         self.address = f"http://{NAME}.{NAMESPACE}.svc.cluster.local:{PORT}"
         self.forward = f"kubectl -n {NAMESPACE} port-forward service/{NAME} {PORT}"
-        kubernetes.core.v1.Service(
-            f"{name}-{TRAINERS}",
-            metadata={"name": TRAINERS, "namespace": settings.training.namespace, "annotations": _NO_AWAIT},
-            spec={
-                "cluster_ip": "None",
-                "selector": COMPONENT,
-                "publish_not_ready_addresses": True,
-                "ports": [{"name": "metrics", "port": METRICS_PORT}],
-            },
-            opts=target.object(self),
-        )
-        place = kubernetes.core.v1.Namespace(
-            f"{name}-{NAMESPACE}", metadata={"name": NAMESPACE}, opts=target.object(self)
-        )
-        inside = target.object(self, depends_on=[place])
-        metadata = {"name": NAME, "namespace": NAMESPACE, "labels": LABELS}
         config = configuration(settings.training.namespace)
-        files = kubernetes.core.v1.ConfigMap(
-            f"{name}-{NAME}", metadata=metadata, data={"prometheus.yml": config}, opts=inside
+        trainers = trainers_service(settings.training.namespace)
+        Object(f"{name}-{TRAINERS}", trainers, target.object(self))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        place = Object(f"{name}-{NAMESPACE}", namespace, target.object(self))
+        files = Object(f"{name}-{NAME}", config_map(config), target.object(self, depends_on=[place]))
+        server = deployment(
+            image_reference(settings.images.prometheus), settings.observability.prometheus, config
         )
-        kubernetes.apps.v1.Deployment(
-            f"{name}-{NAME}",
-            metadata=metadata,
-            spec=deployment_spec(
-                image_reference(settings.images.prometheus), settings.observability.prometheus, config
-            ),
-            opts=target.object(self, depends_on=[files]),
-        )
-        kubernetes.core.v1.Service(
-            f"{name}-{NAME}",
-            metadata={**metadata, "annotations": _NO_AWAIT},
-            spec={"selector": LABELS, "ports": [{"name": "http", "port": PORT, "target_port": PORT}]},
-            opts=inside,
-        )
+        Object(f"{name}-{NAME}", server, target.object(self, depends_on=[files]))
+        Object(f"{name}-{NAME}", service(), target.object(self, depends_on=[place]))
         self.register_outputs({"address": self.address})
 
 
@@ -92,11 +70,54 @@ def configuration(namespace: str) -> str:
     )
 
 
-def deployment_spec(image: str, settings: PrometheusSettings, config: str) -> dict[str, Any]:
+def trainers_service(namespace: str) -> Manifest:
+    """Headless: its name stands for the addresses of all training pods."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": TRAINERS, "namespace": namespace, "annotations": _NO_AWAIT},
+        "spec": {
+            "clusterIP": "None",
+            "selector": COMPONENT,
+            "publishNotReadyAddresses": True,
+            "ports": [{"name": "metrics", "port": METRICS_PORT}],
+        },
+    }
+
+
+def service() -> Manifest:
+    """Prometheus' own."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {**METADATA, "annotations": _NO_AWAIT},
+        "spec": {"selector": LABELS, "ports": [{"name": "http", "port": PORT, "targetPort": PORT}]},
+    }
+
+
+def config_map(config: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": METADATA,
+        "data": {"prometheus.yml": config},
+    }
+
+
+def deployment(image: str, settings: PrometheusSettings, config: str) -> Manifest:
     """One replica. Its data lives as long as its pod."""
     return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": METADATA,
+        "spec": _deployment_spec(image, settings, config),
+    }
+
+
+def _deployment_spec(image: str, settings: PrometheusSettings, config: str) -> Manifest:
+    return {
         "replicas": 1,
-        "selector": {"match_labels": LABELS},
+        "selector": {"matchLabels": LABELS},
         "strategy": {"type": "Recreate"},
         "template": {
             "metadata": {
@@ -104,13 +125,13 @@ def deployment_spec(image: str, settings: PrometheusSettings, config: str) -> di
                 "annotations": {"shardyard.dev/config-digest": hashlib.sha256(config.encode()).hexdigest()},
             },
             "spec": {
-                "automount_service_account_token": False,
-                "node_selector": {POOL_LABEL: "system"},
-                "security_context": {
-                    "run_as_non_root": True,
-                    "run_as_user": 65534,
-                    "fs_group": 65534,
-                    "seccomp_profile": {"type": "RuntimeDefault"},
+                "automountServiceAccountToken": False,
+                "nodeSelector": {POOL_LABEL: "system"},
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65534,
+                    "fsGroup": 65534,
+                    "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": [
                     {
@@ -121,29 +142,29 @@ def deployment_spec(image: str, settings: PrometheusSettings, config: str) -> di
                             "--storage.tsdb.path=/prometheus",
                             f"--storage.tsdb.retention.time={settings.retention}",
                         ],
-                        "ports": [{"name": "http", "container_port": PORT}],
-                        "readiness_probe": {
-                            "http_get": {"path": "/-/ready", "port": PORT},
-                            "period_seconds": 5,
+                        "ports": [{"name": "http", "containerPort": PORT}],
+                        "readinessProbe": {
+                            "httpGet": {"path": "/-/ready", "port": PORT},
+                            "periodSeconds": 5,
                         },
                         "resources": {
                             "requests": {"cpu": "100m", "memory": settings.memory},
                             "limits": {"memory": settings.memory},
                         },
-                        "security_context": {
-                            "allow_privilege_escalation": False,
-                            "read_only_root_filesystem": True,
+                        "securityContext": {
+                            "allowPrivilegeEscalation": False,
+                            "readOnlyRootFilesystem": True,
                             "capabilities": {"drop": ["ALL"]},
                         },
-                        "volume_mounts": [
-                            {"name": "config", "mount_path": "/etc/prometheus", "read_only": True},
-                            {"name": "data", "mount_path": "/prometheus"},
+                        "volumeMounts": [
+                            {"name": "config", "mountPath": "/etc/prometheus", "readOnly": True},
+                            {"name": "data", "mountPath": "/prometheus"},
                         ],
                     }
                 ],
                 "volumes": [
-                    {"name": "config", "config_map": {"name": NAME}},
-                    {"name": "data", "empty_dir": {"size_limit": settings.disk}},
+                    {"name": "config", "configMap": {"name": NAME}},
+                    {"name": "data", "emptyDir": {"sizeLimit": settings.disk}},
                 ],
             },
         },

@@ -42,6 +42,7 @@ def command(
     return [
         programs.find(files.lab, "kube-apiserver"),
         f"--bind-address={address}",
+        "--allow-privileged=true",  # as on EKS: who may not is the business of admission
         f"--advertise-address={address}",
         f"--secure-port={files.port('api')}",
         f"--etcd-servers=https://{loopback()}:{files.port('etcd')}",

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+from cluster import retention
+from lab.aws import seed
 from tests.lab.aws.support import REGION, Emulator, Network
 
+README = Path(__file__).parents[3] / "README.md"
 TRUST = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
 
 
@@ -121,6 +129,70 @@ def test_what_is_on_its_way_out_does_not_count(emulator: Emulator, ec2: Any, net
     emulator.client("secretsmanager").delete_secret(SecretId=secret, RecoveryWindowInDays=7)
     ec2.terminate_instances(InstanceIds=[machine])
     assert not made & {identity for _, identity in types(emulator)}
+
+
+def test_what_is_kept_on_purpose_is_marked_by_its_tag(emulator: Emulator, network: Network) -> None:
+    mark = network.vpc[-6:]
+    s3, ecr = emulator.client("s3"), emulator.client("ecr")
+    ((key, value),) = retention.TAG.items()
+    for name in (f"kept-{mark}", f"leaked-{mark}"):
+        s3.create_bucket(Bucket=name)
+        ecr.create_repository(repositoryName=name)
+    s3.put_bucket_tagging(Bucket=f"kept-{mark}", Tagging={"TagSet": [{"Key": key, "Value": value}]})
+    s3.put_bucket_tagging(Bucket=f"leaked-{mark}", Tagging={"TagSet": [{"Key": key, "Value": "delete"}]})
+    arn = ecr.describe_repositories(repositoryNames=[f"kept-{mark}"])["repositories"][0]["repositoryArn"]
+    ecr.tag_resource(resourceArn=arn, tags=[{"Key": key, "Value": value}])
+    found = [one for one in emulator.console("resources") if one["name"].endswith(mark)]
+    assert {(one["type"], one["name"]) for one in found if one["kept"]} == {
+        ("s3:bucket", f"kept-{mark}"),
+        ("ecr:repository", f"kept-{mark}"),
+    }
+    assert {one["name"] for one in found if not one["kept"]} >= {f"leaked-{mark}"}
+
+
+def readme_commands() -> list[str]:
+    """README's commands about what was kept: to find it, to delete a bucket, to delete a repository."""
+    (block,) = re.findall(r"```sh\n(aws resourcegroupstaggingapi .*?)```", README.read_text(), re.DOTALL)
+    return [line for line in block.replace("\\\n", "").splitlines() if line.strip()]
+
+
+def test_the_readme_s_commands_find_and_delete_what_was_kept(emulator: Emulator, network: Network) -> None:
+    stack, mark = "shardyard-p5", network.vpc[-6:]
+    bucket, repository = f"{stack}-data-{mark}", f"{stack}-trainer-{mark}"
+    tags = [
+        {"Key": "shardyard:stack", "Value": stack},
+        *({"Key": k, "Value": v} for k, v in retention.TAG.items()),
+    ]
+    s3, ecr = emulator.client("s3"), emulator.client("ecr")
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags})
+    for text in (b"one", b"two"):
+        s3.put_object(Bucket=bucket, Key="step-1", Body=text)
+    s3.delete_object(Bucket=bucket, Key="step-1")
+    ecr.create_repository(repositoryName=repository, tags=tags)
+    variables = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "AWS_ENDPOINT_URL": emulator.endpoint,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": seed.ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": seed.SECRET_KEY,
+    }
+
+    def shell(command: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", command], env=variables, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    find, delete_bucket, delete_repository = readme_commands()
+    named = {arn.rpartition(":")[2] for arn in shell(find).split()}
+    assert bucket in named, "AWS names repositories here as well; moto's tagging API knows none"
+    shell(delete_bucket.replace("BUCKET", bucket))
+    shell(delete_repository.replace("REPOSITORY", repository))
+    assert not {one["name"] for one in emulator.console("resources")} & {bucket, repository}
 
 
 def test_keys_of_aws_own_do_not_count(emulator: Emulator) -> None:
