@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from moto.logs.models import LogGroup, logs_backends
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 
 
 def _group(call: Call) -> LogGroup:
     groups = logs_backends[call.account][call.region].groups
     name = call["logGroupName"]
     if name not in groups:
-        raise refuse("ResourceNotFoundException", "The specified log group does not exist.")
+        raise ApiError("ResourceNotFoundException", "The specified log group does not exist.")
     return groups[name]
 
 
