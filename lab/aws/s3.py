@@ -1,4 +1,4 @@
-"""S3: bucket names, tags and lifecycle rules as S3 has them, and S3 Control's calls for tags."""
+"""S3: names, defaults, tags and lifecycle rules of buckets as S3 has them, and S3 Control's calls for tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
 
-from moto.s3.models import FakeBucket, FakeDeleteMarker, S3Backend, s3_backends
+from moto.s3.models import FakeBucket, FakeDeleteMarker, PublicAccessBlock, S3Backend, s3_backends
 
 from lab.aws.actions import ApiError, Call, action, after, before
 from lab.aws.api_request import ApiRequest
@@ -174,8 +174,30 @@ def untag_resource(call: Call) -> dict[str, Any]:
     return {}
 
 
+_moto_bucket = FakeBucket.__init__
+
+
+def _new_bucket(self: FakeBucket, *arguments: Any, **options: Any) -> None:
+    """A bucket with the defaults that S3 gives to new ones since April 2023; moto's has none."""
+    _moto_bucket(self, *arguments, **options)
+    self.encryption = _default_encryption()
+    self.ownership_rule = "BucketOwnerEnforced"
+    self.public_access_block = PublicAccessBlock("true", "true", "true", "true")
+
+
+def _default_encryption() -> dict[str, Any]:
+    by_default = {"SSEAlgorithm": "AES256"}
+    return {"Rule": {"ApplyServerSideEncryptionByDefault": by_default, "BucketKeyEnabled": "false"}}
+
+
+@after("s3", "DeleteBucketEncryption")
+def fall_back_to_s3s_keys(call: Call, _: Any) -> None:
+    _bucket(call, call["Bucket"]).encryption = _default_encryption()
+
+
 def _dispose(marker: FakeDeleteMarker, garbage: bool = False) -> None:
     """Nothing to free: a marker has no content."""
 
 
+FakeBucket.__init__ = _new_bucket
 FakeDeleteMarker.dispose = _dispose  # moto forgets that a version to be deleted may be such a marker

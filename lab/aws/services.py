@@ -6,6 +6,7 @@ import importlib
 
 MODULES = (
     "budgets",
+    "ec2.addresses",
     "ec2.capacity_blocks",
     "ec2.capacity_reservations",
     "ec2.dependencies",
@@ -34,6 +35,7 @@ MODULES = (
     "eks.versions",
     "fsx.associations",
     "fsx.file_systems",
+    "kms",
     "logs",
     "s3",
     "sts",

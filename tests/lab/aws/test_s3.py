@@ -138,3 +138,21 @@ def test_the_bucket_owner_pays(s3: Any, bucket: str) -> None:
 )
 def test_what_moto_takes_for_another_call_is_not_implemented(s3: Any, bucket: str, call: Any) -> None:
     assert refused(call, s3=s3, bucket=bucket) == "NotImplemented"
+
+
+def test_a_new_bucket_is_private_and_encrypted(s3: Any, bucket: str) -> None:
+    def algorithm() -> str:
+        found = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+        return str(found[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"])
+
+    assert algorithm() == "AES256"
+    assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())
+    owner = s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]["Rules"]
+    assert owner == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    by_kms = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=by_kms)
+    assert algorithm() == "aws:kms"
+    s3.delete_bucket_encryption(Bucket=bucket)
+    assert algorithm() == "AES256"
+    s3.delete_public_access_block(Bucket=bucket)
+    assert refused(s3.get_public_access_block, Bucket=bucket) == "NoSuchPublicAccessBlockConfiguration"
