@@ -38,7 +38,7 @@ def main() -> int:
     lab = Lab.from_environment(arguments.name)
     world = World(lab, pace=arguments.pace)
     load()
-    install(world)
+    install()
     seed()
     listener = server.make(world)
     if not arguments.no_kubernetes:

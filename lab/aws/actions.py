@@ -1,13 +1,13 @@
-"""How a call of the AWS API is added: a function, and the name of the action above it.
+"""How an operation of the AWS API is added: a function, and the name of the operation above it.
 
     @action("ec2", "CreatePlacementGroup")
     def create_placement_group(call: Call) -> dict[str, Any]:
         ...
         return {"PlacementGroup": {...}}
 
-The function gets the parameters as boto3 sends them and returns the answer as boto3 shows it; moto parses
-and serialises both from botocore's model of the service. Raise `refuse(code, message)` for an error.
-`before` adds a rule to a call that moto already answers, `after` a consequence.
+The function gets the parameters as boto3 sends them and returns the answer as boto3 shows it; both are parsed
+and serialised from botocore's model of the service. Raise `ApiError(code, message)` for an error.
+`before` adds a check to an operation, whether moto answers it or a function here; `after` a consequence.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import importlib
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from moto.core.exceptions import ServiceException
-from moto.core.responses import ActionResult, BaseResponse
+from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 
 from lab.aws.world import World
@@ -40,6 +41,7 @@ RESPONSE_CLASSES = {
     "ssm": "moto.ssm.responses:SimpleSystemManagerResponse",
     "sts": "moto.sts.responses:TokenResponse",
 }
+"""moto's classes, by the name that the service signs with: their results can be changed by `after`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Call:
         return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
 
 
-Handler = Callable[[Call], Mapping[str, Any] | None]
+Handler = Callable[[Call], Any]
 Check = Callable[[Call], None]
 Consequence = Callable[[Call, Any], None]
 Service = str
@@ -73,36 +75,38 @@ Action = str
 _handlers: dict[tuple[Service, Action], Handler] = {}
 _checks: dict[tuple[Service, Action], list[Check]] = defaultdict(list)
 _consequences: dict[tuple[Service, Action], list[Consequence]] = defaultdict(list)
+_current: ContextVar[Call] = ContextVar("call that moto answers")
 
 
-class Refusal(ServiceException):
-    """An error of the API. (moto looks for the error's model by the module of its class: not in moto.core.)"""
+class ApiError(ServiceException):
+    """An error of the API. `fields` are further members of the error's shape (EKS has some).
+
+    (moto looks for the error's model by the module of its class: not in moto.core.)
+    """
+
+    def __init__(self, code: str, message: str, **fields: Any) -> None:
+        super().__init__(code, message)
+        for name, value in fields.items():
+            setattr(self, name, value)
 
 
 # moto warns of codes that botocore's model of the service doesn't list; models leave out many real ones.
-warnings.filterwarnings("ignore", message=r"Exception\(Refusal\) with code")
+warnings.filterwarnings("ignore", message=r"Exception\(ApiError\) with code")
 
 
-def refuse(code: str, message: str, **fields: Any) -> Refusal:
-    """The error to raise; `fields` are further members of the error's shape (EKS has some)."""
-    error = Refusal(code, message)
-    for name, value in fields.items():
-        setattr(error, name, value)
-    return error
-
-
-def action(service: Service, name: Action) -> Callable[[Handler], Handler]:
-    """Answer this call with the function, instead of moto's own answer if it has one."""
+def action(service: Service, *names: Action) -> Callable[[Handler], Handler]:
+    """Answer these calls with the function, instead of moto's own answer if it has one."""
 
     def register(handler: Handler) -> Handler:
-        _handlers[service, name] = handler
+        for name in names:
+            _handlers[service, name] = handler
         return handler
 
     return register
 
 
 def before(service: Service, *names: Action) -> Callable[[Check], Check]:
-    """Run the function before these calls are answered; it refuses them by raising."""
+    """Run the function before these calls are answered; it fails them by raising ApiError."""
 
     def register(check: Check) -> Check:
         for name in names:
@@ -113,7 +117,10 @@ def before(service: Service, *names: Action) -> Callable[[Check], Check]:
 
 
 def after(service: Service, *names: Action) -> Callable[[Consequence], Consequence]:
-    """Run the function after these calls succeeded; it gets the result before it is serialised."""
+    """Run the function after these calls succeeded; it gets the result before it is serialised.
+
+    S3's results can't be had from moto: there the function gets None.
+    """
 
     def register(consequence: Consequence) -> Consequence:
         for name in names:
@@ -123,54 +130,50 @@ def after(service: Service, *names: Action) -> Callable[[Consequence], Consequen
     return register
 
 
-def install(world: World) -> None:
-    """Put everything registered so far onto moto's response classes."""
-    for service, name in {*_handlers, *_checks, *_consequences}:
-        module, _, class_name = RESPONSE_CLASSES[service].partition(":")
-        responses = getattr(importlib.import_module(module), class_name)
-        method = camelcase_to_underscores(name)
-        handler = _handlers.get((service, name))
-        answer = _answer(world, name, handler) if handler else getattr(responses, method)
-        setattr(responses, method, _guarded(world, service, name, answer))
+def handler_of(service: Service, name: Action) -> Handler | None:
+    return _handlers.get((service, name))
 
 
-def _call(world: World, name: Action, response: BaseResponse) -> Call:
-    # moto parses only for the response classes that asked for it, and EC2's map type has aliases for
-    # every key; a plain dict, parsed anew, is the same for all services.
-    maps, kept = response.PROTOCOL_PARSER_MAP_TYPE, getattr(response, "params", None)
-    response.PROTOCOL_PARSER_MAP_TYPE = dict
-    response._get_action()  # matches the path's parameters of the REST services
-    response.parse_parameters(response.normalized_request)
-    parameters, response.params, response.PROTOCOL_PARSER_MAP_TYPE = response.params, kept, maps
-    return Call(
-        world=world,
-        action=name,
-        region=response.region,
-        account=response.current_account,
-        access_key=response.access_key,
-        parameters=parameters or {},
-    )
+def run_checks(service: Service, call: Call) -> None:
+    for check in _checks.get((service, call.action), ()):
+        check(call)
 
 
-def _answer(world: World, name: Action, handler: Handler) -> Callable[[BaseResponse], ActionResult]:
-    def answer(response: BaseResponse) -> ActionResult:
-        return ActionResult(handler(_call(world, name, response)))
-
-    return answer
+def run_consequences(service: Service, call: Call, result: Any) -> None:
+    for consequence in _consequences.get((service, call.action), ()):
+        consequence(call, result)
 
 
-def _guarded(
-    world: World, service: Service, name: Action, answer: Callable[[Any], Any]
-) -> Callable[[Any], Any]:
+def response_class(service: Service) -> Any:
+    """moto's class for the service, or None if nothing here needs it."""
+    module, _, name = RESPONSE_CLASSES.get(service, "").partition(":")
+    return getattr(importlib.import_module(module), name) if module else None
+
+
+def install() -> None:
+    """Have moto's answers run the consequences registered so far."""
+    for service, name in _consequences:
+        if (service, name) not in _handlers and (responses := response_class(service)):
+            method = camelcase_to_underscores(name)
+            setattr(responses, method, _with_consequences(service, name, getattr(responses, method)))
+
+
+def answered_by_moto(call: Call, ask: Callable[[], Any]) -> Any:
+    """What `ask` returns; while it runs, consequences find the call."""
+    token = _current.set(call)
+    try:
+        return ask()
+    finally:
+        _current.reset(token)
+
+
+def _with_consequences(service: Service, name: Action, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(answer)
-    def method(response: BaseResponse) -> Any:
-        for check in _checks[service, name]:
-            check(_call(world, name, response))
+    def method(response: Any) -> Any:
         result = answer(response)
-        for consequence in _consequences[service, name]:
-            consequence(
-                _call(world, name, response), result.result if isinstance(result, ActionResult) else result
-            )
+        call = _current.get()
+        if call.action == name:
+            run_consequences(service, call, result.result if isinstance(result, ActionResult) else result)
         return result
 
     return method

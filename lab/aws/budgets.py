@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 
 END = datetime(2087, 6, 15, tzinfo=UTC)
 """What AWS gives a budget without an end."""
@@ -53,7 +53,7 @@ def _all(call: Call) -> dict[str, Budget]:
 def _find(call: Call, name: str | None = None) -> Budget:
     name = name or call["BudgetName"]
     if name not in _all(call):
-        raise refuse("NotFoundException", f"Unable to get budget: {name} - the budget doesn't exist.")
+        raise ApiError("NotFoundException", f"Unable to get budget: {name} - the budget doesn't exist.")
     return _all(call)[name]
 
 
@@ -71,7 +71,7 @@ def _notice(call: Call, notification: dict[str, Any]) -> Notice:
     for notice in _find(call).notices:
         if _key(notice.notification) == _key(notification):
             return notice
-    raise refuse("NotFoundException", "Unable to find the notification.")
+    raise ApiError("NotFoundException", "Unable to find the notification.")
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 def create_budget(call: Call) -> dict[str, Any]:
     given = call["Budget"]
     if given["BudgetName"] in _all(call):
-        raise refuse(
+        raise ApiError(
             "DuplicateRecordException",
             f"Error creating budget: {given['BudgetName']} - the budget already exists.",
         )
@@ -141,7 +141,7 @@ def describe_notifications_for_budget(call: Call) -> dict[str, Any]:
 def create_notification(call: Call) -> dict[str, Any]:
     notices = _find(call).notices
     if any(_key(one.notification) == _key(call["Notification"]) for one in notices):
-        raise refuse(
+        raise ApiError(
             "DuplicateRecordException", "Error creating notification - the notification already exists."
         )
     notices.append(Notice(call["Notification"], list(call["Subscribers"])))
@@ -175,7 +175,7 @@ def create_subscriber(call: Call) -> dict[str, Any]:
 def delete_subscriber(call: Call) -> dict[str, Any]:
     subscribers = _notice(call, call["Notification"]).subscribers
     if call["Subscriber"] not in subscribers:
-        raise refuse("NotFoundException", "Unable to find the subscriber.")
+        raise ApiError("NotFoundException", "Unable to find the subscriber.")
     subscribers.remove(call["Subscriber"])
     return {}
 

@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from lab.aws.calls import CallLog
+from lab.aws.call_log import CallLog
 from lab.aws.ec2.capacity import FreeCapacity
 from lab.aws.ec2.quotas import Quotas
 from lab.aws.eks.authentication import review

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lab.aws.calls import Asked
-from lab.aws.errors import Answer, error_answer
+from lab.aws.api_request import ApiRequest
+from lab.aws.serialization import Answer, error_answer
 
 THROTTLING = {"ec2": "RequestLimitExceeded", "s3": "SlowDown"}
 """The code that a service throttles with, where it isn't ThrottlingException."""
@@ -29,8 +29,8 @@ class Fault:
     delay: float = 0.0
     """Seconds to wait first."""
 
-    def hits(self, asked: Asked) -> bool:
-        return self.times > 0 and self.service == asked.service and self.action in ("*", asked.action)
+    def hits(self, request: ApiRequest) -> bool:
+        return self.times > 0 and self.service == request.service and self.action in ("*", request.action)
 
 
 class Faults:
@@ -53,20 +53,20 @@ class Faults:
         with self._lock:
             return [asdict(fault) for fault in self._faults]
 
-    def meet(self, asked: Asked) -> Answer | None:
+    def meet(self, request: ApiRequest) -> Answer | None:
         """Wait if a fault says so; returns the error answer if it has one."""
         with self._lock:
-            fault = next((fault for fault in self._faults if fault.hits(asked)), None)
+            fault = next((fault for fault in self._faults if fault.hits(request)), None)
             if fault is None:
                 return None
             fault.times -= 1
             self._faults = [kept for kept in self._faults if kept.times > 0]
         time.sleep(fault.delay)
-        return _answer(asked, fault) if fault.error else None
+        return _answer(request, fault) if fault.error else None
 
 
-def _answer(asked: Asked, fault: Fault) -> Answer:
+def _answer(request: ApiRequest, fault: Fault) -> Answer:
     if fault.error != "throttle":
-        return error_answer(asked, fault.error, fault.message, fault.status)
-    code = THROTTLING.get(asked.service, "ThrottlingException")
-    return error_answer(asked, code, fault.message, 503 if asked.service in THROTTLING else 400)
+        return error_answer(request, fault.error, fault.message, fault.status)
+    code = THROTTLING.get(request.service, "ThrottlingException")
+    return error_answer(request, code, fault.message, 503 if request.service in THROTTLING else 400)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from moto.eks.responses import EKSResponse
-from moto.eks.urls import url_paths as eks_urls
-from moto.resourcegroups.responses import ResourceGroupsResponse
-from moto.resourcegroups.urls import url_paths as groups_urls
-
 MODULES = (
     "budgets",
+    "ec2.addresses",
     "ec2.capacity_blocks",
     "ec2.capacity_reservations",
     "ec2.dependencies",
@@ -39,6 +35,7 @@ MODULES = (
     "eks.versions",
     "fsx.associations",
     "fsx.file_systems",
+    "kms",
     "logs",
     "s3",
     "sts",
@@ -48,6 +45,3 @@ MODULES = (
 def load() -> None:
     for module in MODULES:
         importlib.import_module(f"lab.aws.{module}")
-    # moto serves only the paths of the calls it knows; botocore's model tells the others apart as well.
-    eks_urls["{0}/(?P<path>.+)$"] = EKSResponse.dispatch
-    groups_urls["{0}/(?P<path>.+)$"] = ResourceGroupsResponse.dispatch

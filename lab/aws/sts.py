@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import Role, iam_backends
 
-from lab.aws.actions import Call, before, refuse
+from lab.aws.actions import ApiError, Call, before
 from lab.aws.principals import find_principal
 
 
@@ -50,7 +50,7 @@ def trusted(call: Call) -> None:
     if role is None or not trusts(
         role, "AWS", arn, session, call.account, f"arn:aws:iam::{call.account}:root"
     ):
-        raise refuse(
+        raise ApiError(
             "AccessDenied",
             f"User: {session} is not authorized to perform: sts:AssumeRole on resource: {call['RoleArn']}",
         )

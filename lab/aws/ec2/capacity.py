@@ -10,7 +10,7 @@ from typing import Any
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.subnets import Subnet
 
-from lab.aws.actions import Refusal, refuse
+from lab.aws.actions import ApiError
 from lab.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, available
 from lab.aws.ec2.instance_types import InstanceType, offered
 from lab.aws.ec2.placement_groups import PlacementGroups
@@ -68,7 +68,7 @@ def admit(world: World, ec2: EC2Backend, wish: Wish) -> str:
     VcpuLimitExceeded, InvalidParameterCombination, …
     """
     if not offered(ec2.region_name, wish.subnet.availability_zone_id, wish.type.name):
-        raise refuse(
+        raise ApiError(
             "Unsupported",
             f"Your requested instance type ({wish.type.name}) is not supported in your requested Availability "
             f"Zone ({wish.subnet.availability_zone}). Please retry your request by not specifying an "
@@ -80,7 +80,7 @@ def admit(world: World, ec2: EC2Backend, wish: Wish) -> str:
     if wish.reservation_id or wish.reservation_group_arn:
         return _targeted(world, ec2, wish)
     if wish.market == "capacity-block":
-        raise refuse(
+        raise ApiError(
             "InvalidParameterCombination",
             "The market type capacity-block needs a capacity reservation as target.",
         )
@@ -120,7 +120,7 @@ def _targeted(world: World, ec2: EC2Backend, wish: Wish) -> str:
 def _check_market(reservation: CapacityReservation, wish: Wish) -> None:
     block = reservation.kind == "capacity-block"
     if block != (wish.market == "capacity-block"):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterCombination",
             f"The reservation {reservation.id} is {'a Capacity Block' if block else 'no Capacity Block'}, but the "
             f"market type is {wish.market or 'on-demand'}.",
@@ -140,8 +140,8 @@ def _fits(world: World, reservation: CapacityReservation, wish: Wish, ec2: EC2Ba
     )
 
 
-def _exceeded() -> Refusal:
-    return refuse(
+def _exceeded() -> ApiError:
+    return ApiError(
         "ReservationCapacityExceeded",
         "The requested reservation does not have sufficient compatible and available capacity for this request.",
     )
@@ -163,7 +163,7 @@ def _outside(world: World, ec2: EC2Backend, wish: Wish) -> None:
     free = world.state(FreeCapacity, ec2.region_name).instances.get((zone, wish.type.name), 0) - running
     if wish.count > free:
         what = "Spot " if wish.market == "spot" else ""
-        raise refuse(
+        raise ApiError(
             "InsufficientInstanceCapacity",
             f"We currently do not have sufficient {what}{wish.type.name} capacity in the Availability Zone you "
             f"requested ({zone}). Our system will be working on provisioning additional capacity.",

@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.capacity import SCARCE
 from lab.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, described
 from lab.aws.ec2.instance_types import instance_type, offered
@@ -69,9 +69,9 @@ def _aware(moment: datetime) -> datetime:
 def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
     type_name, count, hours = call["InstanceType"], call["InstanceCount"], call["CapacityDurationHours"]
     if not SCARCE.match(type_name):
-        raise refuse("InvalidParameterValue", f"There are no Capacity Blocks of {type_name}.")
+        raise ApiError("InvalidParameterValue", f"There are no Capacity Blocks of {type_name}.")
     if hours not in DURATIONS or count not in COUNTS:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterValue",
             f"A Capacity Block has {', '.join(map(str, COUNTS))} instances, for 1 to 14 days or for whole weeks up "
             f"to 182 days; not {count} for {hours} hours.",
@@ -91,7 +91,7 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     """`scheduled` until it starts; it can't be cancelled."""
     offering = call.world.state(Offered, call.region).pop(call["CapacityBlockOfferingId"], None)
     if offering is None:
-        raise refuse(
+        raise ApiError(
             "InvalidCapacityBlockOfferingId.NotFound", "The offering doesn't exist or is no longer available."
         )
     zones = {zone.name: zone.zone_id for zone in backend(call).describe_availability_zones()}

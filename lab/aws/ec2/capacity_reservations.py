@@ -8,7 +8,7 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.instance_types import instance_type, offered
 from lab.aws.ec2.placement_groups import PlacementGroups
 from lab.aws.ec2.quotas import check_quota
@@ -58,7 +58,7 @@ class CapacityReservations:
 
     def find(self, reservation_id: str) -> CapacityReservation:
         if reservation_id not in self.reservations:
-            raise refuse(
+            raise ApiError(
                 "InvalidCapacityReservationId.NotFound",
                 f"The capacity reservation ID '{reservation_id}' does not exist.",
             )
@@ -109,7 +109,7 @@ def zone_of(call: Call) -> tuple[str, str]:
     for zone in backend(call).describe_availability_zones():
         if zone.name == name or zone.zone_id == zone_id:
             return zone.name, zone.zone_id
-    raise refuse("InvalidParameterValue", f"Invalid availability zone: [{name or zone_id}]")
+    raise ApiError("InvalidParameterValue", f"Invalid availability zone: [{name or zone_id}]")
 
 
 @action("ec2", "CreateCapacityReservation")
@@ -117,15 +117,15 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     zone, zone_id = zone_of(call)
     facts, count = instance_type(call["InstanceType"]), call["InstanceCount"]
     if call["InstancePlatform"] not in PLATFORMS:
-        raise refuse("InvalidParameterValue", f"Invalid platform: {call['InstancePlatform']}")
+        raise ApiError("InvalidParameterValue", f"Invalid platform: {call['InstancePlatform']}")
     if count < 1:
-        raise refuse("InvalidParameterValue", "The instance count must be at least 1.")
+        raise ApiError("InvalidParameterValue", "The instance count must be at least 1.")
     if not offered(call.region, zone_id, facts.name):
-        raise refuse(
+        raise ApiError(
             "Unsupported", f"Instance type {facts.name} is not supported in Availability Zone {zone}."
         )
     if (call.get("EndDateType", "unlimited") == "limited") != bool(call.get("EndDate")):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterCombination", "EndDate goes with EndDateType limited, and only with it."
         )
     check_quota(call.world, backend(call), facts, count)
@@ -155,7 +155,7 @@ def _placement_group(call: Call) -> str:
     if arn:
         group = call.world.state(PlacementGroups, call.region).find(arn.rpartition("/")[2])
         if group.strategy != "cluster":
-            raise refuse("InvalidParameterValue", f"{arn} is not a cluster placement group.")
+            raise ApiError("InvalidParameterValue", f"{arn} is not a cluster placement group.")
     return arn
 
 
@@ -192,11 +192,11 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
 def modify_capacity_reservation(call: Call) -> dict[str, Any]:
     reservation = call.world.state(CapacityReservations, call.region).find(call["CapacityReservationId"])
     if reservation.state != "active":
-        raise refuse("InvalidState", f"The capacity reservation is {reservation.state}.")
+        raise ApiError("InvalidState", f"The capacity reservation is {reservation.state}.")
     if count := call.get("InstanceCount"):
         in_use = used(backend(call), reservation)
         if count < in_use:
-            raise refuse(
+            raise ApiError(
                 "InvalidParameterValue", f"{in_use} instances run in the reservation; it can't go below."
             )
         check_quota(
@@ -216,6 +216,6 @@ def cancel_capacity_reservation(call: Call) -> dict[str, Any]:
     """Instances that run in it go on running, as on AWS, at the on-demand price."""
     reservation = call.world.state(CapacityReservations, call.region).find(call["CapacityReservationId"])
     if reservation.kind == "capacity-block":
-        raise refuse("InvalidParameterValue", "A Capacity Block can't be cancelled.")
+        raise ApiError("InvalidParameterValue", "A Capacity Block can't be cancelled.")
     reservation.cancelled = True
     return {"Return": True}

@@ -8,14 +8,14 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.security_groups import SecurityGroup
 
-from lab.aws.actions import Call, Refusal, before, refuse
+from lab.aws.actions import ApiError, Call, before
 from lab.aws.ec2.tags import backend
 
 GONE = ("deleted", "terminated", "failed")
 
 
-def _violation(message: str) -> Refusal:
-    return refuse("DependencyViolation", message)
+def _violation(message: str) -> ApiError:
+    return ApiError("DependencyViolation", message)
 
 
 def _interfaces_with(ec2: EC2Backend, group_id: str) -> Iterator[NetworkInterface]:
@@ -44,7 +44,7 @@ def group_unused(call: Call) -> None:
     if group is None:
         return
     if group.name == "default":
-        raise refuse(
+        raise ApiError(
             "CannotDelete", f'the specified group: "{group_id}" name: "default" cannot be deleted by a user'
         )
     others = (other for groups in ec2.groups.values() for other in groups.values() if other.id != group_id)
@@ -81,7 +81,7 @@ def no_public_addresses(call: Call) -> None:
 def address_unused(call: Call) -> None:
     for address in backend(call).addresses:
         if address.allocation_id == call.get("AllocationId") and address.association_id:
-            raise refuse("InvalidIPAddress.InUse", f"Address {address.public_ip} is in use.")
+            raise ApiError("InvalidIPAddress.InUse", f"Address {address.public_ip} is in use.")
 
 
 @before("ec2", "DeleteNetworkInterface", "DetachNetworkInterface")
@@ -91,9 +91,11 @@ def interface_is_the_callers(call: Call) -> None:
         named = interface.id == call.get("NetworkInterfaceId")
         attached = interface.attachment_id and interface.attachment_id == call.get("AttachmentId")
         if (named or attached) and interface.requester_managed:
-            raise refuse(
+            raise ApiError(
                 "OperationNotPermitted",
                 "You do not have permission to manage the requester-managed interface.",
             )
         if named and interface.status == "in-use":
-            raise refuse("InvalidParameterValue", f"Network interface '{interface.id}' is currently in use.")
+            raise ApiError(
+                "InvalidParameterValue", f"Network interface '{interface.id}' is currently in use."
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from functools import partial
 from typing import Any
 
@@ -20,9 +22,14 @@ DELETION = 1.0
 @after("ec2", "CreateVpcEndpoint")
 def owns_its_interfaces(call: Call, result: dict[str, Any]) -> None:
     endpoint: VPCEndPoint = result["VpcEndpoint"]
+    endpoint.ip_address_type = call.get("IpAddressType", "ipv4")
+    endpoint.requester_managed = False
+    endpoint.dns_options = {"PrivateDnsOnlyForInboundResolverEndpoint": False}
     if not _has_interfaces(endpoint):
         endpoint.vpc_endpoint_type = endpoint.vpc_endpoint_type or "Gateway"
+        endpoint.private_dns_enabled = False  # moto's default is that of interface endpoints
         return
+    endpoint.dns_options |= {"DnsRecordIpType": "ipv4", **call.get("DnsOptions", {})}
     ec2 = backend(call)
     if not endpoint.security_group_ids:
         default = ec2.get_default_security_group(endpoint.vpc_id)
@@ -32,6 +39,7 @@ def owns_its_interfaces(call: Call, result: dict[str, Any]) -> None:
         interface.description = f"VPC Endpoint Interface {endpoint.id}"
         mark_owned(interface, "amazon-vpce", "vpc_endpoint")
     _set_groups(ec2, endpoint)
+    _set_names(ec2, endpoint)
     endpoint.state = "pending"
     call.world.after(CREATION, lambda: setattr(endpoint, "state", "available"))
 
@@ -44,7 +52,7 @@ def interfaces_follow(call: Call, _: Any) -> None:
     if "PrivateDnsEnabled" in call.parameters:
         endpoint.private_dns_enabled = call["PrivateDnsEnabled"]
     if call.get("ResetPolicy"):
-        endpoint.policy_document = None
+        endpoint.policy_document = json.dumps(VPCEndPoint.DEFAULT_POLICY)
     if not _has_interfaces(endpoint):
         return
     present = {ec2.get_network_interface(one).subnet.id: one for one in endpoint.network_interface_ids}
@@ -61,7 +69,9 @@ def interfaces_follow(call: Call, _: Any) -> None:
     gone = [interface for subnet, interface in present.items() if subnet not in endpoint.subnet_ids]
     remove_owned(call.account, call.region, gone)
     endpoint.network_interface_ids = [one for one in present.values() if one not in gone]
+    endpoint.dns_options |= call.get("DnsOptions", {})
     _set_groups(ec2, endpoint)
+    _set_names(ec2, endpoint)
 
 
 @action("ec2", "DeleteVpcEndpoints")
@@ -89,6 +99,26 @@ def _set_groups(ec2: EC2Backend, endpoint: VPCEndPoint) -> None:
     groups = [ec2.get_security_group_from_id(group) for group in endpoint.security_group_ids]
     for interface_id in endpoint.network_interface_ids:
         ec2.get_network_interface(interface_id)._group_set = list(groups)
+
+
+def _set_names(ec2: EC2Backend, endpoint: VPCEndPoint) -> None:
+    """The endpoint's name, one for each zone, and the service's own name if private DNS is on."""
+    service = endpoint.service_name.removeprefix(f"com.amazonaws.{ec2.region_name}.")
+    suffix = f"{service}.{ec2.region_name}.vpce.amazonaws.com"
+    host = f"{endpoint.id}-{_letters(endpoint.id, 8)}"
+    zones = sorted({ec2.get_subnet(one).availability_zone for one in endpoint.subnet_ids})
+    names = [f"{host}.{suffix}", *(f"{host}-{zone}.{suffix}" for zone in zones)]
+    entries = [{"DnsName": name, "HostedZoneId": "Z7HUB22UULQXV"} for name in names]
+    if endpoint.private_dns_enabled:
+        private = ".".join([*reversed(service.split(".")), ec2.region_name, "amazonaws.com"])
+        zone = f"Z{_letters(endpoint.vpc_id + service, 19).upper()}"
+        entries.append({"DnsName": private, "HostedZoneId": zone})
+    endpoint.dns_entries = entries if zones else []
+
+
+def _letters(text: str, count: int) -> str:
+    """The same letters and digits for the same text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:count]
 
 
 def _delete(ec2: EC2Backend, endpoint: VPCEndPoint) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from lab.aws.actions import refuse
+from lab.aws.actions import ApiError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def instance_type(name: str) -> InstanceType:
     """Raises InvalidInstanceType, as EC2 does, for a type that doesn't exist."""
     facts: dict[str, Any] | None = INSTANCE_TYPES.get(name)
     if facts is None:
-        raise refuse("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
+        raise ApiError("InvalidInstanceType", f"The following supplied instance types do not exist: [{name}]")
     network = facts.get("NetworkInfo", {})
     return InstanceType(
         name=name,

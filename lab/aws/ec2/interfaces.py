@@ -11,7 +11,7 @@ from moto.ec2.models.elastic_network_interfaces import Attachment, NetworkInterf
 from moto.ec2.models.instances import Instance
 from moto.ec2.models.subnets import Subnet
 
-from lab.aws.actions import refuse
+from lab.aws.actions import ApiError
 
 RESERVED = 4
 """AWS keeps the first four addresses of a subnet (and the last one, its broadcast address)."""
@@ -30,7 +30,7 @@ def free_address(ec2: EC2Backend, subnet: Subnet) -> str:
     for number in range(first + RESERVED, first + network.num_addresses - 1):
         if number not in taken:
             return str(IPv4Address(number))
-    raise refuse(
+    raise ApiError(
         "InsufficientFreeAddressesInSubnet",
         f"The specified subnet does not have enough free addresses to satisfy the request. ({subnet.id})",
     )

@@ -10,7 +10,7 @@ from moto.ec2.models.instances import Reservation
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.capacity import Wish, admit
 from lab.aws.ec2.instance_types import InstanceType, instance_type, interfaces_of_card
 from lab.aws.ec2.tags import backend
@@ -51,7 +51,7 @@ def launch(
         (one["SubnetId"] for one in interfaces if "SubnetId" in one), None
     )
     if not subnet_id:
-        raise refuse("MissingInput", "No default VPC for this user: name a subnet.")
+        raise ApiError("MissingInput", "No default VPC for this user: name a subnet.")
     subnet, facts = ec2.get_subnet(subnet_id), instance_type(data.get("InstanceType", "m1.small"))
     check_interfaces(facts, interfaces)
     group_ids = list(data.get("SecurityGroupIds", []))
@@ -111,31 +111,31 @@ def check_interfaces(facts: InstanceType, interfaces: Sequence[Mapping[str, Any]
         return
     places = [(one.get("NetworkCardIndex", 0), one.get("DeviceIndex", 0)) for one in interfaces]
     if (0, 0) not in places:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterValue", "The primary interface is device 0 of network card 0; it is missing."
         )
     if len(set(places)) < len(places):
-        raise refuse("InvalidParameterValue", "Each network interface requires a unique device index.")
+        raise ApiError("InvalidParameterValue", "Each network interface requires a unique device index.")
     for card, device in places:
         if device >= interfaces_of_card(facts.name, card):
-            raise refuse(
+            raise ApiError(
                 "AttachmentLimitExceeded",
                 f"Device index {device} on network card {card} exceeds what {facts.name} has: {facts.network_cards} "
                 f"network cards, {interfaces_of_card(facts.name, card)} interfaces on this one.",
             )
     if len(interfaces) > facts.interfaces:
         message = f"Interface count {len(interfaces)} exceeds the limit for {facts.name}."
-        raise refuse("AttachmentLimitExceeded", message)
+        raise ApiError("AttachmentLimitExceeded", message)
     efa = sum(one.get("InterfaceType") in EFA for one in interfaces)
     if efa and not facts.efa_interfaces:
-        raise refuse("Unsupported", f"EFA interfaces are not supported on {facts.name}.")
+        raise ApiError("Unsupported", f"EFA interfaces are not supported on {facts.name}.")
     if efa > facts.efa_interfaces:
-        raise refuse(
+        raise ApiError(
             "AttachmentLimitExceeded",
             f"EFA interface count {efa} exceeds the limit of {facts.efa_interfaces} for {facts.name}.",
         )
     if len(interfaces) > 1 and any(one.get("AssociatePublicIpAddress") for one in interfaces):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterCombination",
             "The associatePublicIPAddress parameter cannot be specified when launching with multiple network "
             "interfaces.",
@@ -146,9 +146,9 @@ def _check_groups(ec2: EC2Backend, subnet: Subnet, group_ids: Sequence[str]) -> 
     for group_id in group_ids:
         group = ec2.get_security_group_from_id(group_id)
         if group is None:
-            raise refuse("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
+            raise ApiError("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
         if group.vpc_id != subnet.vpc_id:
-            raise refuse(
+            raise ApiError(
                 "InvalidParameter",
                 f"Security group {group_id} and subnet {subnet.id} belong to different networks.",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.tags import backend, new_id, selected, tag_new, tags_of
 
 STRATEGIES = ("cluster", "spread", "partition")
@@ -31,7 +31,9 @@ class PlacementGroups:
         for group in self.groups.values():
             if group.name == name or (group_id and group.id == group_id):
                 return group
-        raise refuse("InvalidPlacementGroup.Unknown", f"The Placement Group '{name or group_id}' is unknown.")
+        raise ApiError(
+            "InvalidPlacementGroup.Unknown", f"The Placement Group '{name or group_id}' is unknown."
+        )
 
 
 def _state(call: Call) -> PlacementGroups:
@@ -55,9 +57,9 @@ def _described(call: Call, group: PlacementGroup) -> dict[str, Any]:
 def create_placement_group(call: Call) -> dict[str, Any]:
     name, strategy = call["GroupName"], call.get("Strategy", "cluster")
     if name in _state(call).groups:
-        raise refuse("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
+        raise ApiError("InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists.")
     if strategy not in STRATEGIES:
-        raise refuse("InvalidParameterValue", f"Value ({strategy}) for parameter strategy is invalid.")
+        raise ApiError("InvalidParameterValue", f"Value ({strategy}) for parameter strategy is invalid.")
     group = PlacementGroup(
         name=name,
         id=new_id("pg"),
@@ -102,7 +104,7 @@ def describe_placement_groups(call: Call) -> dict[str, Any]:
 def delete_placement_group(call: Call) -> None:
     group = _state(call).find(call["GroupName"], call["GroupName"])
     if any(instance.placement.group_name == group.name for instance in backend(call).all_running_instances()):
-        raise refuse(
+        raise ApiError(
             "InvalidPlacementGroup.InUse",
             f"The placement group '{group.name}' is in use and may not be deleted.",
         )

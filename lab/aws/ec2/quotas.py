@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.instance_types import InstanceType, instance_type
 from lab.aws.world import World
 
@@ -67,7 +67,7 @@ def check_quota(world: World, ec2: EC2Backend, facts: InstanceType, count: int) 
     code = quota_of(facts.name)
     have, want = limit(world, ec2.region_name, code), in_use(world, ec2, code) + facts.cpus * count
     if want > have:
-        raise refuse(
+        raise ApiError(
             "VcpuLimitExceeded",
             f"You have requested more vCPU capacity than your current vCPU limit of {have} allows for the "
             "instance bucket that the specified instance type belongs to. Please visit "
@@ -102,7 +102,7 @@ def _of_service(call: Call) -> dict[str, dict[str, Any]]:
 def get_service_quota(call: Call) -> dict[str, Any]:
     found = _of_service(call).get(call["QuotaCode"])
     if found is None:
-        raise refuse(
+        raise ApiError(
             "NoSuchResourceException", "The request failed because the specified quota does not exist."
         )
     return {"Quota": found}

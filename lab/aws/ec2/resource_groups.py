@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.ec2.models import EC2Backend
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.world import World
 
 
@@ -52,5 +52,7 @@ def reservations_of(world: World, ec2: EC2Backend, group_arn: str) -> list[str]:
     groups = world.state(Members, ec2.region_name).arns
     name = group_arn.rpartition("/")[2]
     if name not in groups:
-        raise refuse("InvalidParameterValue", f"The resource group {group_arn} has no capacity reservations.")
+        raise ApiError(
+            "InvalidParameterValue", f"The resource group {group_arn} has no capacity reservations."
+        )
     return [arn.rpartition("/")[2] for arn in groups[name] if ":capacity-reservation/" in arn]

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Any
 from uuid import uuid4
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks.access_policies import PREFIX, name_of
 from lab.aws.eks.state import AssociatedPolicy, Cluster, Entry, active_cluster, now
 from lab.aws.principals import find_principal
@@ -106,7 +106,7 @@ def admit_creator(call: Call, cluster: Cluster) -> None:
 def _with_entries(call: Call) -> Cluster:
     cluster = active_cluster(call)
     if cluster.access["authenticationMode"] == "CONFIG_MAP":
-        raise refuse(
+        raise ApiError(
             "InvalidRequestException",
             "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this "
             "operation.",
@@ -117,7 +117,7 @@ def _with_entries(call: Call) -> Cluster:
 def _find(call: Call) -> tuple[Cluster, Entry]:
     cluster, principal = _with_entries(call), call["principalArn"]
     if principal not in cluster.entries:
-        raise refuse(
+        raise ApiError(
             "ResourceNotFoundException", f"The specified principalArn could not be found: {principal}"
         )
     return cluster, cluster.entries[principal]
@@ -140,7 +140,7 @@ def _described(cluster: Cluster, entry: Entry) -> dict[str, Any]:
 def _check_groups(groups: list[str]) -> list[str]:
     for group in groups:
         if group.startswith(RESERVED_GROUPS):
-            raise refuse(
+            raise ApiError(
                 "InvalidParameterException",
                 f"The kubernetes group name {group} is invalid, it cannot start with {', '.join(RESERVED_GROUPS)}",
             )
@@ -151,14 +151,16 @@ def _check_groups(groups: list[str]) -> list[str]:
 def create_access_entry(call: Call) -> dict[str, Any]:
     cluster, principal = _with_entries(call), call["principalArn"]
     if principal in cluster.entries:
-        raise refuse(
+        raise ApiError(
             "ResourceInUseException", "The specified access entry resource is already in use on this cluster."
         )
     if ":assumed-role/" in principal or (":role/" not in principal and ":user/" not in principal):
-        raise refuse("InvalidParameterException", "The specified principalArn is invalid: invalid principal.")
+        raise ApiError(
+            "InvalidParameterException", "The specified principalArn is invalid: invalid principal."
+        )
     kind = call.get("type", "STANDARD")
     if kind in NODE_TYPES and (call.get("kubernetesGroups") or call.get("username")):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"An access entry of type {kind} takes neither a username nor groups.",
         )
@@ -187,7 +189,7 @@ def list_access_entries(call: Call) -> dict[str, Any]:
 def update_access_entry(call: Call) -> dict[str, Any]:
     cluster, entry = _find(call)
     if entry.type != "STANDARD":
-        raise refuse("InvalidRequestException", f"An access entry of type {entry.type} can't be updated.")
+        raise ApiError("InvalidRequestException", f"An access entry of type {entry.type} can't be updated.")
     if call.get("kubernetesGroups") is not None:
         entry.groups = _check_groups(call["kubernetesGroups"])
     entry.username = call.get("username", entry.username)
@@ -218,13 +220,13 @@ def associate_access_policy(call: Call) -> dict[str, Any]:
     cluster, entry = _find(call)
     name_of(call["policyArn"])
     if entry.type != "STANDARD":
-        raise refuse(
+        raise ApiError(
             "InvalidRequestException", f"Policies can't be associated with entries of type {entry.type}."
         )
     scope = call["accessScope"]
     namespaces = list(scope.get("namespaces", []))
     if (scope["type"] == "namespace") != bool(namespaces):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             "Namespaces go with an access scope of type namespace, and only with it.",
         )
@@ -254,5 +256,5 @@ def list_associated_access_policies(call: Call) -> dict[str, Any]:
 def disassociate_access_policy(call: Call) -> None:
     cluster, entry = _find(call)
     if entry.policies.pop(call["policyArn"], None) is None:
-        raise refuse("ResourceNotFoundException", f"The policy {call['policyArn']} is not associated.")
+        raise ApiError("ResourceNotFoundException", f"The policy {call['policyArn']} is not associated.")
     follow_access(call.world, cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 
 PREFIX = "arn:aws:eks::aws:cluster-access-policy/"
 NAMES = (
@@ -20,7 +20,7 @@ def name_of(arn: str) -> str:
     """Raises InvalidParameterException for a policy that doesn't exist."""
     name = arn.removeprefix(PREFIX)
     if name not in NAMES:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             "The policyArn parameter format is not valid or the policy does not exist",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks.versions import PLATFORM_VERSIONS
 
 VERSION = re.compile(r"^v\d+\.\d+\.\d+(-\w+(\.\w+)*)?-eksbuild\.\d+$")
@@ -32,13 +32,13 @@ CATALOG: dict[str, tuple[str, str, str]] = {
 
 def check(name: str) -> None:
     if name not in CATALOG:
-        raise refuse("InvalidParameterException", f"Addon {name} not supported", addonName=name)
+        raise ApiError("InvalidParameterException", f"Addon {name} not supported", addonName=name)
 
 
 def check_version(name: str, version: str) -> str:
     """A version of the right form. (AWS knows which exist; this lab takes any that could.)"""
     if not VERSION.match(version):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"Addon version specified is not supported: {version}",
             addonName=name,

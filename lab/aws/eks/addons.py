@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import yaml
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks import addon_catalog
 from lab.aws.eks.pod_identity import associate
 from lab.aws.eks.state import Addon, Cluster, Issue, Update, active_cluster, find_addon, find_cluster, now
@@ -28,11 +28,13 @@ def _values(call: Call, given: str | None) -> dict[str, Any]:
     try:
         values = yaml.safe_load(given or "{}")
     except yaml.YAMLError as error:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException", f"ConfigurationValue is not in valid format: {error}"
         ) from None
     if not isinstance(values, dict):
-        raise refuse("InvalidParameterException", "ConfigurationValue is not in valid format: not an object")
+        raise ApiError(
+            "InvalidParameterException", "ConfigurationValue is not in valid format: not an object"
+        )
     return values
 
 
@@ -59,7 +61,7 @@ def create_addon(call: Call) -> dict[str, Any]:
     cluster, name = active_cluster(call), call["addonName"]
     addon_catalog.check(name)
     if name in cluster.addons:
-        raise refuse(
+        raise ApiError(
             "ResourceInUseException", "Addon already exists.", addonName=name, clusterName=cluster.name
         )
     version = call.get("addonVersion") or addon_catalog.default_version(name, cluster.version)
@@ -140,7 +142,7 @@ def update_addon(call: Call) -> dict[str, Any]:
     cluster = active_cluster(call)
     addon = find_addon(call, cluster)
     if addon.status not in ("ACTIVE", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED"):
-        raise refuse("ResourceInUseException", f"Addon is {addon.status}.", addonName=addon.name)
+        raise ApiError("ResourceInUseException", f"Addon is {addon.status}.", addonName=addon.name)
     if version := call.get("addonVersion"):
         addon.version = addon_catalog.check_version(addon.name, version)
     if call.get("configurationValues") is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.aws.actions import Call, refuse
+from lab.aws.actions import ApiError, Call
 from lab.aws.sts import find_role, trusts
 
 
@@ -10,12 +10,12 @@ def check_role(call: Call, arn: str, service: str) -> None:
     """The role exists and trusts the service. Raises InvalidParameterException."""
     role = find_role(call.account, arn)
     if role is None:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"Role with arn: {arn}, could not be assumed because it does not exist",
         )
     if not trusts(role, "Service", service):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"Role with arn: {arn}, could not be assumed because it does not trust {service}",
         )

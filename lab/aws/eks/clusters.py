@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from moto.logs.models import logs_backends
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks import control_plane, versions
 from lab.aws.eks.access import admit_creator
 from lab.aws.eks.checks import check_role
@@ -83,7 +83,9 @@ def create_cluster(call: Call) -> dict[str, Any]:
     name = call["name"]
     if any(name in state.clusters for state in call.world.states(Clusters).values()):
         # Names are unique by region on AWS; here in all regions, as they name the machine's programs.
-        raise refuse("ResourceInUseException", f"Cluster already exists with name: {name}", clusterName=name)
+        raise ApiError(
+            "ResourceInUseException", f"Cluster already exists with name: {name}", clusterName=name
+        )
     version = versions.check(call.get("version", versions.DEFAULT))
     check_role(call, call["roleArn"], "eks.amazonaws.com")
     network = call.get("kubernetesNetworkConfig", {})
@@ -129,15 +131,15 @@ def list_clusters(call: Call) -> dict[str, Any]:
 def delete_cluster(call: Call) -> dict[str, Any]:
     cluster = find_cluster(call)
     if cluster.deletion_protection:
-        raise refuse(
+        raise ApiError(
             "InvalidRequestException",
             f"Cluster {cluster.name} has deletion protection enabled.",
             clusterName=cluster.name,
         )
     if cluster.nodegroups:
-        raise refuse("ResourceInUseException", "Cluster has nodegroups attached", clusterName=cluster.name)
+        raise ApiError("ResourceInUseException", "Cluster has nodegroups attached", clusterName=cluster.name)
     if cluster.status not in ("ACTIVE", "FAILED"):
-        raise refuse(
+        raise ApiError(
             "ResourceInUseException", f"Cluster status is {cluster.status}", clusterName=cluster.name
         )
     control_plane.stop(call.world, cluster, lambda: all_clusters(call).pop(cluster.name, None))
@@ -157,7 +159,7 @@ def update_cluster_config(call: Call) -> dict[str, Any]:
     }
     given = [name for name in kinds if call.get(name) is not None]
     if len(given) != 1:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             "Exactly one type of update can be made in a call.",
             clusterName=cluster.name,
@@ -180,7 +182,7 @@ def update_cluster_config(call: Call) -> dict[str, Any]:
 def _change_authentication_mode(cluster: Cluster, mode: str) -> None:
     order = ["CONFIG_MAP", "API_AND_CONFIG_MAP", "API"]
     if order.index(mode) < order.index(cluster.access["authenticationMode"]):
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"Unsupported authentication mode update from {cluster.access['authenticationMode']} to {mode}",
             clusterName=cluster.name,
@@ -193,7 +195,7 @@ def update_cluster_version(call: Call) -> dict[str, Any]:
     """One minor version at a time and never back. The lab's control plane goes on running its own version."""
     cluster, version = active_cluster(call), versions.check(call["version"])
     if versions.minor(version) != versions.minor(cluster.version) + 1:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             f"Unsupported Kubernetes minor version update from {cluster.version} to {version}",
             clusterName=cluster.name,
@@ -206,7 +208,7 @@ def update_cluster_version(call: Call) -> dict[str, Any]:
 def associate_encryption_config(call: Call) -> dict[str, Any]:
     cluster = active_cluster(call)
     if cluster.encryption:
-        raise refuse(
+        raise ApiError(
             "InvalidRequestException",
             "The cluster already has an encryption config.",
             clusterName=cluster.name,

@@ -7,7 +7,7 @@ from typing import Any
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.subnets import Subnet
 
-from lab.aws.actions import Call, refuse
+from lab.aws.actions import ApiError, Call
 from lab.aws.ec2.interfaces import create_owned, remove_owned
 from lab.aws.ec2.tags import backend
 from lab.aws.eks.state import Cluster
@@ -27,14 +27,16 @@ def resources_vpc_config(call: Call, name: str, present: dict[str, Any] | None =
     for group_id in groups:
         group = backend(call).get_security_group_from_id(group_id)
         if group is None or group.vpc_id != vpc_id:
-            raise refuse(
+            raise ApiError(
                 "InvalidParameterException",
                 f"Security group(s) [{group_id}] are not in the same VPC as the subnets.",
             )
     public = given.get("endpointPublicAccess", present.get("endpointPublicAccess", True))
     private = given.get("endpointPrivateAccess", present.get("endpointPrivateAccess", False))
     if not public and not private:
-        raise refuse("InvalidParameterException", "Private and public endpoint access cannot both be false.")
+        raise ApiError(
+            "InvalidParameterException", "Private and public endpoint access cannot both be false."
+        )
     cidrs = given.get("publicAccessCidrs", present.get("publicAccessCidrs"))
     return {
         "subnetIds": list(subnet_ids),
@@ -51,7 +53,7 @@ def _subnets(call: Call, name: str, subnet_ids: list[str]) -> list[Subnet]:
     known = {subnet.id: subnet for subnet in backend(call).describe_subnets()}
     for subnet_id in subnet_ids:
         if subnet_id not in known:
-            raise refuse(
+            raise ApiError(
                 "InvalidParameterException", f"The subnet ID '{subnet_id}' does not exist", clusterName=name
             )
     subnets = [known[subnet_id] for subnet_id in subnet_ids]
@@ -62,7 +64,7 @@ def _subnets(call: Call, name: str, subnet_ids: list[str]) -> list[Subnet]:
                 for zone in backend(call).describe_availability_zones()
                 if zone.zone_id not in UNSUPPORTED_ZONES
             ]
-            raise refuse(
+            raise ApiError(
                 "UnsupportedAvailabilityZoneException",
                 f"Cannot create cluster '{name}' because {subnet.availability_zone}, the targeted Availability Zone, "
                 "does not currently have sufficient capacity to support the cluster. Retry and choose from these "
@@ -71,13 +73,13 @@ def _subnets(call: Call, name: str, subnet_ids: list[str]) -> list[Subnet]:
                 validZones=zones,
             )
     if len({subnet.availability_zone for subnet in subnets}) < 2:
-        raise refuse(
+        raise ApiError(
             "InvalidParameterException",
             "Subnets specified must be in at least two different AZs",
             clusterName=name,
         )
     if len({subnet.vpc_id for subnet in subnets}) > 1:
-        raise refuse("InvalidParameterException", "Subnets must be in the same VPC", clusterName=name)
+        raise ApiError("InvalidParameterException", "Subnets must be in the same VPC", clusterName=name)
     return subnets
 
 

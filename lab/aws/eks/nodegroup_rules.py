@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.core.exceptions import ServiceException
 
-from lab.aws.actions import Call, Refusal, refuse
+from lab.aws.actions import ApiError, Call
 from lab.aws.ec2.instance_types import instance_type
 from lab.aws.ec2.tags import backend
 from lab.aws.eks import versions
@@ -30,8 +30,8 @@ AMI_TYPES = (
 EFFECTS = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
 
 
-def _invalid(message: str) -> Refusal:
-    return refuse("InvalidParameterException", message)
+def _invalid(message: str) -> ApiError:
+    return ApiError("InvalidParameterException", message)
 
 
 def check_sources(call: Call, cluster: Cluster, data: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.launch import template_data
 from lab.aws.ec2.tags import backend
 from lab.aws.eks import node_workers
@@ -66,7 +66,7 @@ def launch_template(call: Call) -> dict[str, str] | None:
 def create_nodegroup(call: Call) -> dict[str, Any]:
     cluster, name = active_cluster(call), call["nodegroupName"]
     if name in cluster.nodegroups:
-        raise refuse(
+        raise ApiError(
             "ResourceInUseException",
             f"NodeGroup already exists with name {name} and cluster name {cluster.name}",
             clusterName=cluster.name,
@@ -137,7 +137,7 @@ def _changeable(call: Call) -> tuple[Cluster, Nodegroup]:
     cluster = active_cluster(call)
     group = find_nodegroup(call, cluster)
     if group.status not in ("ACTIVE", "DEGRADED"):
-        raise refuse(
+        raise ApiError(
             "ResourceInUseException",
             f"Nodegroup cannot be updated as it is currently not in Active State: {group.status}",
             clusterName=cluster.name,
@@ -177,7 +177,7 @@ def update_nodegroup_version(call: Call) -> dict[str, Any]:
     cluster, group = _changeable(call)
     if template := launch_template(call):
         if not group.launch_template or template["id"] != group.launch_template["id"]:
-            raise refuse(
+            raise ApiError(
                 "InvalidParameterException",
                 "You cannot change the launch template of a node group, only its version.",
                 nodegroupName=group.name,
@@ -204,7 +204,7 @@ def delete_nodegroup(call: Call) -> dict[str, Any]:
     cluster = find_cluster(call)
     group = find_nodegroup(call, cluster)
     if group.status == "DELETING":
-        raise refuse("ResourceInUseException", "Nodegroup is being deleted.", nodegroupName=group.name)
+        raise ApiError("ResourceInUseException", "Nodegroup is being deleted.", nodegroupName=group.name)
     group.status, group.modified = "DELETING", now()
     node_workers.delete(call.world, cluster, group)
     return {"nodegroup": described(cluster, group)}

@@ -6,7 +6,7 @@ import secrets
 import string
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks.checks import check_role
 from lab.aws.eks.state import Cluster, PodIdentity, active_cluster, find_cluster, now
 
@@ -24,7 +24,7 @@ def associate(
     """Make an association, the only one of its service account."""
     for one in cluster.pod_identities.values():
         if (one.namespace, one.service_account) == (namespace, service_account):
-            raise refuse(
+            raise ApiError(
                 "ResourceInUseException",
                 f"Association already exists: {one.id}",
                 clusterName=cluster.name,
@@ -47,7 +47,7 @@ def associate(
 def _find(call: Call) -> tuple[Cluster, PodIdentity]:
     cluster, identity = find_cluster(call), call["associationId"]
     if identity not in cluster.pod_identities:
-        raise refuse("ResourceNotFoundException", f"No association found for ID: {identity}")
+        raise ApiError("ResourceNotFoundException", f"No association found for ID: {identity}")
     return cluster, cluster.pod_identities[identity]
 
 
@@ -119,6 +119,6 @@ def update_pod_identity_association(call: Call) -> dict[str, Any]:
 def delete_pod_identity_association(call: Call) -> dict[str, Any]:
     cluster, one = _find(call)
     if one.owner_arn:
-        raise refuse("InvalidRequestException", f"The association is owned by {one.owner_arn}.")
+        raise ApiError("InvalidRequestException", f"The association is owned by {one.owner_arn}.")
     del cluster.pod_identities[one.id]
     return {"association": _described(cluster, one)}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from lab.aws.actions import Call, refuse
+from lab.aws.actions import ApiError, Call
 
 
 def now() -> datetime:
@@ -192,7 +192,7 @@ def find_cluster(call: Call, name: str | None = None) -> Cluster:
     name = name or call.get("clusterName") or call["name"]
     found = all_clusters(call).get(name)
     if found is None:
-        raise refuse("ResourceNotFoundException", f"No cluster found for name: {name}.", clusterName=name)
+        raise ApiError("ResourceNotFoundException", f"No cluster found for name: {name}.", clusterName=name)
     return found
 
 
@@ -200,7 +200,7 @@ def active_cluster(call: Call) -> Cluster:
     """The same, for calls that need it ACTIVE (or being updated)."""
     cluster = find_cluster(call)
     if cluster.status not in ("ACTIVE", "UPDATING"):
-        raise refuse(
+        raise ApiError(
             "InvalidRequestException",
             f"Cluster '{cluster.name}' is not in ACTIVE status",
             clusterName=cluster.name,
@@ -211,7 +211,7 @@ def active_cluster(call: Call) -> Cluster:
 def find_nodegroup(call: Call, cluster: Cluster) -> Nodegroup:
     name = call["nodegroupName"]
     if name not in cluster.nodegroups:
-        raise refuse(
+        raise ApiError(
             "ResourceNotFoundException", f"No node group found for name: {name}.", nodegroupName=name
         )
     return cluster.nodegroups[name]
@@ -220,7 +220,7 @@ def find_nodegroup(call: Call, cluster: Cluster) -> Nodegroup:
 def find_addon(call: Call, cluster: Cluster) -> Addon:
     name = call["addonName"]
     if name not in cluster.addons:
-        raise refuse(
+        raise ApiError(
             "ResourceNotFoundException", f"No addon: {name} found in cluster: {cluster.name}", addonName=name
         )
     return cluster.addons[name]

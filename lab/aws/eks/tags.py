@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks.state import Addon, Cluster, Entry, Nodegroup, PodIdentity, all_clusters
 
 
@@ -21,7 +21,7 @@ def _tags(call: Call) -> dict[str, str]:
         for holder in holders:
             if holder.arn == arn:
                 return holder.tags
-    raise refuse("NotFoundException", f"Resource was not found. ({arn})")
+    raise ApiError("NotFoundException", f"Resource was not found. ({arn})")
 
 
 @action("eks", "TagResource")

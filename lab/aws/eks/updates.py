@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.eks.state import Update, find_addon, find_cluster, find_nodegroup
 
 
@@ -21,7 +21,7 @@ def _updates(call: Call) -> dict[str, Update]:
 def describe_update(call: Call) -> dict[str, Any]:
     update = _updates(call).get(call["updateId"])
     if update is None:
-        raise refuse("ResourceNotFoundException", f"No update found for ID: {call['updateId']}")
+        raise ApiError("ResourceNotFoundException", f"No update found for ID: {call['updateId']}")
     return {"update": update.described()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 
 PLATFORM_VERSIONS = {"1.32": "eks.30", "1.33": "eks.24", "1.34": "eks.16", "1.35": "eks.5"}
 """By Kubernetes version; the lab itself runs the one that its toolchain holds."""
@@ -13,7 +13,7 @@ DEFAULT = "1.34"
 
 def check(version: str) -> str:
     if version not in PLATFORM_VERSIONS:
-        raise refuse("InvalidParameterException", f"unsupported Kubernetes version: {version}")
+        raise ApiError("InvalidParameterException", f"unsupported Kubernetes version: {version}")
     return version
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.s3.models import s3_backends
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.fsx.repository_sync import Follower, split
 from lab.aws.fsx.state import Association, FileSystem, find_file_system, new_id, state, tag_list, tag_map
 
@@ -42,7 +42,7 @@ def _of(call: Call, file_system: FileSystem) -> list[Association]:
 
 def _find(call: Call, association_id: str) -> Association:
     if association_id not in state(call).associations:
-        raise refuse(
+        raise ApiError(
             "DataRepositoryAssociationNotFound",
             f"Data repository association '{association_id}' does not exist.",
         )
@@ -54,23 +54,25 @@ def create_data_repository_association(call: Call) -> dict[str, Any]:
     file_system = find_file_system(call, call["FileSystemId"])
     path, repository = call.get("FileSystemPath", "/"), call["DataRepositoryPath"]
     if file_system.lifecycle != "AVAILABLE":
-        raise refuse("BadRequest", f"The file system is {file_system.lifecycle}.")
+        raise ApiError("BadRequest", f"The file system is {file_system.lifecycle}.")
     if file_system.lustre["DeploymentType"] == "SCRATCH_1":
-        raise refuse("UnsupportedOperation", "SCRATCH_1 file systems have no data repository associations.")
+        raise ApiError("UnsupportedOperation", "SCRATCH_1 file systems have no data repository associations.")
     others = _of(call, file_system)
     if any(one.lifecycle in ("CREATING", "DELETING") for one in others):
-        raise refuse("BadRequest", BUSY)
+        raise ApiError("BadRequest", BUSY)
     if len(others) >= LIMIT:
-        raise refuse(
+        raise ApiError(
             "ServiceLimitExceeded", f"A file system has at most {LIMIT} data repository associations."
         )
     if not path.startswith("/") or ".." in path.split("/"):
-        raise refuse("BadRequest", f"The file system path {path} is not an absolute path of the file system.")
+        raise ApiError(
+            "BadRequest", f"The file system path {path} is not an absolute path of the file system."
+        )
     for one in others:
         if one.path.rstrip("/") == path.rstrip("/") or _inside(one.path, path) or _inside(path, one.path):
-            raise refuse("BadRequest", f"The file system path {path} overlaps with {one.path} of {one.id}.")
+            raise ApiError("BadRequest", f"The file system path {path} overlaps with {one.path} of {one.id}.")
     if split(repository)[0] not in s3_backends[call.account]["aws"].buckets:
-        raise refuse("BadRequest", f"The bucket of {repository} does not exist or can't be reached.")
+        raise ApiError("BadRequest", f"The bucket of {repository} does not exist or can't be reached.")
     association_id = new_id("dra")
     one = Association(
         id=association_id,
@@ -124,7 +126,7 @@ def delete_data_repository_association(call: Call) -> dict[str, Any]:
     file_system = find_file_system(call, one.file_system_id)
     others = [other for other in _of(call, file_system) if other is not one]
     if any(other.lifecycle in ("CREATING", "DELETING") for other in others):
-        raise refuse("BadRequest", BUSY)
+        raise ApiError("BadRequest", BUSY)
     delete_data = call.get("DeleteDataInFileSystem", False)
     if one.lifecycle != "DELETING":
         one.lifecycle = "DELETING"

@@ -7,7 +7,7 @@ import shutil
 from math import ceil
 from typing import Any
 
-from lab.aws.actions import Call, action, refuse
+from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.interfaces import create_owned, remove_owned
 from lab.aws.ec2.tags import backend
 from lab.aws.fsx.rules import check_capacity, check_configuration, check_groups
@@ -50,13 +50,13 @@ def create_file_system(call: Call) -> dict[str, Any]:
     deployment = given.get("DeploymentType", "SCRATCH_1")
     storage_type = call.get("StorageType", "SSD")
     if call["FileSystemType"] != "LUSTRE":
-        raise refuse("BadRequest", "This lab has file systems of type LUSTRE only.")
+        raise ApiError("BadRequest", "This lab has file systems of type LUSTRE only.")
     check_capacity(call.get("StorageCapacity"), deployment)
     version = check_configuration(call, given, deployment)
     [subnet_id] = call["SubnetIds"][:1] or [None]
     subnet = next((one for one in backend(call).describe_subnets() if one.id == subnet_id), None)
     if subnet is None or len(call["SubnetIds"]) != 1:
-        raise refuse(
+        raise ApiError(
             "InvalidNetworkSettings",
             f"Exactly one subnet that exists is needed: {call['SubnetIds']}",
             InvalidSubnetId=subnet_id,
@@ -134,11 +134,11 @@ def update_file_system(call: Call) -> dict[str, Any]:
     """Takes effect at once; the capacity can only grow."""
     file_system = find_file_system(call, call["FileSystemId"])
     if file_system.lifecycle != "AVAILABLE":
-        raise refuse("BadRequest", f"The file system is {file_system.lifecycle}.")
+        raise ApiError("BadRequest", f"The file system is {file_system.lifecycle}.")
     capacity = call.get("StorageCapacity", file_system.storage_capacity)
     check_capacity(capacity, file_system.lustre["DeploymentType"])
     if capacity < file_system.storage_capacity:
-        raise refuse("BadRequest", "The storage capacity of a file system can't be decreased.")
+        raise ApiError("BadRequest", "The storage capacity of a file system can't be decreased.")
     file_system.storage_capacity = capacity
     file_system.lustre.update(call.get("LustreConfiguration", {}))
     return {"FileSystem": described(file_system)}
@@ -196,6 +196,6 @@ def _tags(call: Call) -> dict[str, str]:
     for one in holders:
         if one.arn == call["ResourceARN"]:
             return one.tags
-    raise refuse(
+    raise ApiError(
         "ResourceNotFound", f"No resource with the ARN {call['ResourceARN']}", ResourceARN=call["ResourceARN"]
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from moto.ec2.models.security_groups import SecurityGroupRule
 
-from lab.aws.actions import Call, Refusal, refuse
+from lab.aws.actions import ApiError, Call
 from lab.aws.ec2.tags import backend
 
 VERSIONS = ("2.10", "2.12", "2.15")
@@ -20,8 +20,8 @@ PORTS = (988, 1018, 1023)
 """Lustre listens on 988 and 1018–1023."""
 
 
-def _bad(message: str) -> Refusal:
-    return refuse("BadRequest", message)
+def _bad(message: str) -> ApiError:
+    return ApiError("BadRequest", message)
 
 
 def check_capacity(gib: int | None, deployment: str) -> None:
@@ -67,7 +67,7 @@ def check_groups(call: Call, vpc_id: str) -> list[str]:
     groups = [ec2.get_security_group_from_id(one) for one in ids]
     for one, group in zip(ids, groups, strict=True):
         if group is None or group.vpc_id != vpc_id:
-            raise refuse(
+            raise ApiError(
                 "InvalidNetworkSettings",
                 f"The security group {one} does not exist in {vpc_id}.",
                 InvalidSecurityGroupId=one,
@@ -76,7 +76,7 @@ def check_groups(call: Call, vpc_id: str) -> list[str]:
         rules = [rule for group in groups for rule in getattr(group, direction)]
         for port in PORTS:
             if not any(_covers(rule, port) for rule in rules):
-                raise refuse(
+                raise ApiError(
                     "InvalidNetworkSettings",
                     "The file system cannot be created because the default security group in the subnet provided or "
                     f"the provided security groups do not permit Lustre LNET network traffic on port {port}",

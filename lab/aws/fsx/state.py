@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab.aws.actions import Call, refuse
+from lab.aws.actions import ApiError, Call
 
 
 def new_id(prefix: str) -> str:
@@ -72,7 +72,7 @@ def state(call: Call) -> Fsx:
 def find_file_system(call: Call, file_system_id: str) -> FileSystem:
     found = state(call).file_systems.get(file_system_id)
     if found is None:
-        raise refuse("FileSystemNotFound", f"File system '{file_system_id}' does not exist.")
+        raise ApiError("FileSystemNotFound", f"File system '{file_system_id}' does not exist.")
     return found
 
 

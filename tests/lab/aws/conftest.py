@@ -26,7 +26,7 @@ from tests.waiting import eventually
 
 def pytest_configure(config: pytest.Config) -> None:
     # pytest forgets the filter that lab.aws.actions sets.
-    config.addinivalue_line("filterwarnings", r"ignore:Exception\(Refusal\) with code")
+    config.addinivalue_line("filterwarnings", r"ignore:Exception\(ApiError\) with code")
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
     world = World(lab, runtime, pace=PACE)
     seed.seed()
     services.load()
-    actions.install(world)
+    actions.install()
     listener = server.make(world)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     thread.start()

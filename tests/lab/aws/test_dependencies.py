@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.lab.aws.support import Network, refused
@@ -89,6 +90,27 @@ def test_a_nat_gateway_holds_subnet_address_and_internet_gateway_until_it_is_del
     ec2.delete_subnet(SubnetId=network.subnets[0])
 
 
+def test_a_nat_gateway_shows_its_address(ec2: Any, network: Network) -> None:
+    address = ec2.allocate_address(Domain="vpc")
+    nat = ec2.create_nat_gateway(SubnetId=network.subnets[0], AllocationId=address["AllocationId"])
+    nat_id = nat["NatGateway"]["NatGatewayId"]
+    found = ec2.describe_nat_gateways(NatGatewayIds=[nat_id])["NatGateways"][0]
+    [shown] = found["NatGatewayAddresses"]
+    held = ec2.describe_addresses(AllocationIds=[address["AllocationId"]])["Addresses"][0]
+    interface = ec2.describe_network_interfaces(NetworkInterfaceIds=[held["NetworkInterfaceId"]])
+    assert found["AvailabilityMode"] == "zonal"
+    assert found["ConnectivityType"] == "public"
+    assert shown == {
+        "AllocationId": address["AllocationId"],
+        "AssociationId": held["AssociationId"],
+        "IsPrimary": True,
+        "NetworkInterfaceId": held["NetworkInterfaceId"],
+        "PrivateIp": interface["NetworkInterfaces"][0]["PrivateIpAddress"],
+        "PublicIp": address["PublicIp"],
+        "Status": "succeeded",
+    }
+
+
 def test_an_address_serves_one_nat_gateway(ec2: Any, network: Network) -> None:
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
     ec2.create_nat_gateway(SubnetId=network.subnets[0], AllocationId=address)
@@ -138,3 +160,31 @@ def test_a_gateway_endpoint_takes_its_routes_along(ec2: Any, network: Network) -
     assert endpoint in routes()
     ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])
     eventually(lambda: endpoint not in routes())
+
+
+def test_endpoints_show_names_and_policy(ec2: Any, network: Network) -> None:
+    def created(service: str, **given: Any) -> dict[str, Any]:
+        made = ec2.create_vpc_endpoint(
+            VpcId=network.vpc, ServiceName=f"com.amazonaws.us-east-1.{service}", **given
+        )
+        identity = made["VpcEndpoint"]["VpcEndpointId"]
+        return dict(ec2.describe_vpc_endpoints(VpcEndpointIds=[identity])["VpcEndpoints"][0])
+
+    gateway = created("s3", VpcEndpointType="Gateway")
+    assert not gateway["PrivateDnsEnabled"]
+    assert gateway["DnsEntries"] == []
+    assert gateway["DnsOptions"] == {"PrivateDnsOnlyForInboundResolverEndpoint": False}
+    interface = created("ecr.api", VpcEndpointType="Interface", SubnetIds=network.subnets)
+    assert interface["PrivateDnsEnabled"]
+    names = [entry["DnsName"] for entry in interface["DnsEntries"]]
+    start, end = interface["VpcEndpointId"], ".ecr.api.us-east-1.vpce.amazonaws.com"
+    assert all(name.startswith(start) and name.endswith(end) for name in names[:3])
+    assert [zone for name in names if (zone := name.removesuffix(end)[-10:]) in ("us-east-1a", "us-east-1b")]
+    assert names[3:] == ["api.ecr.us-east-1.amazonaws.com"]
+    assert interface["DnsOptions"]["DnsRecordIpType"] == "ipv4"
+    for endpoint in (gateway, interface):
+        assert (endpoint["IpAddressType"], endpoint["RequesterManaged"]) == ("ipv4", False)
+        assert json.loads(endpoint["PolicyDocument"])["Statement"][0]["Action"] == "*"
+    ec2.modify_vpc_endpoint(VpcEndpointId=start, PrivateDnsEnabled=False, RemoveSubnetIds=network.subnets[1:])
+    [changed] = ec2.describe_vpc_endpoints(VpcEndpointIds=[start])["VpcEndpoints"]
+    assert [entry["DnsName"] for entry in changed["DnsEntries"]] == names[:2]

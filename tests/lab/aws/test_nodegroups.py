@@ -299,6 +299,7 @@ BLOCK = {"InstanceMarketOptions": {"MarketType": "capacity-block"}}
         (None, {"scalingConfig": {"minSize": 2, "maxSize": 1, "desiredSize": 1}}),
         (None, {"version": "1.35"}),
         (None, {"amiType": "WINDOWS_95"}),
+        (None, {"nodeRole": "no-arn"}),
         (None, {"taints": [{"key": "a", "effect": "NO_SCHEDULE"}] * 51}),
         ({"InstanceType": "m5.large"}, {"instanceTypes": ["m5.large"]}),
         ({"InstanceType": "m5.large"}, {"diskSize": 100}),

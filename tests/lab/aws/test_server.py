@@ -95,7 +95,29 @@ def test_web_pages_are_not_invited(emulator: Emulator) -> None:
         assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-def test_what_the_emulator_cannot_do_is_an_error_of_the_service(emulator: Emulator) -> None:
+@pytest.mark.parametrize(
+    ("service", "action", "call"),
+    [
+        ("ec2", "DescribeTrunkInterfaceAssociations", lambda it: it.describe_trunk_interface_associations()),
+        ("eks", "ListInsights", lambda it: it.list_insights(clusterName="any")),
+        ("fsx", "DescribeVolumes", lambda it: it.describe_volumes()),
+        (
+            "s3",
+            "GetBucketMetadataConfiguration",
+            lambda it: it.get_bucket_metadata_configuration(Bucket="any"),
+        ),
+        ("sns", "ListOriginationNumbers", lambda it: it.list_origination_numbers()),
+        ("outposts", "ListOutposts", lambda it: it.list_outposts()),
+    ],
+)
+def test_what_the_emulator_cannot_do_is_an_error_that_says_so(
+    emulator: Emulator, caplog: pytest.LogCaptureFixture, service: str, action: str, call: Any
+) -> None:
     with pytest.raises(ClientError) as failure:
-        emulator.client("ec2").describe_trunk_interface_associations()
-    assert failure.value.response["Error"]["Code"] == "NotImplemented"
+        call(emulator.client(service))
+    error = failure.value.response["Error"]
+    assert error["Code"] == "NotImplemented"
+    for text in (error["Message"], caplog.text):
+        assert f"{service} {action}" in text
+        assert "lab/aws/__init__.py" in text
+    assert calls(emulator, action)[-1]["error"] == "NotImplemented"
