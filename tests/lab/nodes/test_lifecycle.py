@@ -29,7 +29,7 @@ def test_a_node_is_drained_and_leaves_nothing(world: World) -> None:
     real = world.runtime._clusters["main"]._real[node.name]
     stops = ("sh", "-c", "trap 'echo bye; exit' TERM; while :; do sleep 0.1; done")
     world.apply(pod(world, "polite", node.name, stops, terminationGracePeriodSeconds=20))
-    eventually(lambda: world.pod_phase("polite") == "Running")
+    eventually(lambda: world.pod_phase("polite") == "Running", 300)  # a new node unpacks the image first
     group = cgroups.existing(world.lab, node.name)
     assert group
 
