@@ -45,7 +45,7 @@ def ask(lab: Lab, path: str, seconds: float = 10) -> Any:
 
 
 def remaining_resources(lab: Lab) -> list[str]:
-    """The leak check: what exists in the emulator and isn't kept on purpose, a line each. Empty after a good destroy."""
+    """The leak check: what exists in the emulator and isn't kept on purpose, a line each; none after a good destroy."""
     return [_line(item) for item in ask(lab, "resources") if not item["kept"]]
 
 

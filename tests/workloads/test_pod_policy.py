@@ -16,8 +16,8 @@ from cluster.identity import CI, TRAINERS, VIEWERS
 from cluster.settings import load_stack_file
 from cluster.settings.sections import Preparation
 from lab import processes
-from lab.nodes import control_plane
-from lab.nodes.files import ClusterFiles, loopback
+from lab.nodes.cluster_files import ClusterFiles, loopback
+from lab.nodes.components import control_plane
 from lab.settings import Lab
 from tests.ports import free_port_base
 from tests.waiting import eventually
