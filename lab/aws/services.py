@@ -18,6 +18,7 @@ MODULES = (
     "ec2.placement_groups",
     "ec2.quotas",
     "ec2.resource_groups",
+    "ec2.security_group_rules",
     "ec2.subnets",
     "ecr.images",
     "eks.access",
