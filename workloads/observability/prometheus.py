@@ -12,7 +12,7 @@ import yaml
 from cluster.launch_template import POOL_LABEL
 from cluster.settings import Settings
 from cluster.settings.base import image_reference
-from cluster.settings.sections import Prometheus as PrometheusSettings
+from cluster.settings.sections import PrometheusSettings
 from workloads.kubernetes import Kubernetes
 from workloads.training_job import COMPONENT, METRICS_PORT
 
