@@ -49,7 +49,7 @@ def test_what_can_not_be_cut_up(cidr: str, zones: int) -> None:
 def test_a_node_s_addresses_are_enough_for_its_pods(
     instance: InstanceType, pods: int, prefixes: bool
 ) -> None:
-    efa = instance.efa
+    efa = instance.max_efa_interfaces
     interfaces = addressing.pod_interfaces(instance, efa, "efa-only")
     taken = addressing.node_addresses(
         instance, max_pods=pods, efa_interfaces=efa, interface_type="efa-only", prefixes=prefixes
@@ -61,10 +61,10 @@ def test_a_node_s_addresses_are_enough_for_its_pods(
 @given(st.sampled_from(ACCELERATED), st.integers(10, 110))
 def test_efa_interfaces_with_addresses_cost_one_each(name: str, pods: int) -> None:
     instance = INSTANCE_TYPES[name]
-    common = {"max_pods": pods, "efa_interfaces": instance.efa, "prefixes": True}
+    common = {"max_pods": pods, "efa_interfaces": instance.max_efa_interfaces, "prefixes": True}
     new = addressing.node_addresses(instance, interface_type="efa-only", **common)  # type: ignore[arg-type]
     old = addressing.node_addresses(instance, interface_type="efa", **common)  # type: ignore[arg-type]
-    assert old - new == instance.efa - 1, "the first one is the primary interface itself"
+    assert old - new == instance.max_efa_interfaces - 1, "the first one is the primary interface itself"
 
 
 def test_p5_has_one_interface_for_pods() -> None:
