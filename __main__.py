@@ -1,4 +1,4 @@
-"""One stack, from top to bottom. Where something stands is when it is made; destroying goes the other way."""
+"""One stack, from top to bottom. Resources are created in this order and destroyed in the reverse one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pulumi
 import pulumi_aws as aws
 
-from cluster.capacity import Capacity
 from cluster.control_plane import ControlPlane
 from cluster.identity import ClusterAccess, Roles
 from cluster.network import Network
-from cluster.pools import AcceleratedPools, NodeRole, Place, System
+from cluster.node_groups import AcceleratedNodeGroups, NodeGroupContext, NodeRole, SystemNodeGroup
 from cluster.registry import Registry
+from cluster.reserved_capacity import ReservedCapacity
 from cluster.settings import SettingsError, from_engine
 from cluster.storage import Buckets, FileSystem
 from workloads import kubernetes
@@ -33,17 +33,20 @@ except SettingsError as error:
 
 tags = {"shardyard:stack": s.name, **s.tags}
 provider = aws.Provider(
-    "aws", region=s.region, allowed_account_ids=list(s.accounts) or None, default_tags={"tags": tags}
+    "aws",
+    region=s.region,
+    allowed_account_ids=list(s.allowed_account_ids) or None,
+    default_tags={"tags": tags},
 )
 
 
 def after(*earlier: pulumi.Resource) -> pulumi.ResourceOptions:
-    """Options of an AWS component that comes after others, and so is destroyed before them."""
+    """Options of an AWS component that is created after others and destroyed before them."""
     return pulumi.ResourceOptions(providers=[provider], depends_on=list(earlier))
 
 
 # AWS
-capacity = Capacity(s.name, s.pools, after())
+capacity = ReservedCapacity(s.name, s.node_groups, after())
 network = Network(s.name, s.network, region=s.region, opts=after(capacity))
 buckets = Buckets(s.name, s.storage, after())
 registry = Registry(s.name, s.image, region=s.region, delete_images=s.storage.delete_data, opts=after())
@@ -53,15 +56,19 @@ eks = ControlPlane(
     s.name, s.kubernetes, network=network, provider=provider, opts=after(network, roles, nodes)
 )
 access = ClusterAccess(s.name, roles, control_plane=eks, namespace=s.training.namespace, opts=after())
-place = Place(control_plane=eks, network=network, node_role=nodes, kubernetes=s.kubernetes, tags=tags)
-system = System(s.name, s.system_pool, place, after(eks))
+context = NodeGroupContext(
+    control_plane=eks, network=network, node_role=nodes, kubernetes=s.kubernetes, tags=tags
+)
+system = SystemNodeGroup(s.name, s.system_node_group, context, after(eks))
 lustre = FileSystem(
     s.name, s.storage, network=network, control_plane=eks, buckets=buckets, opts=after(system)
 )
-pools = AcceleratedPools(s.name, s.pools, place, capacity=capacity, opts=after(system, lustre))
+accelerated = AcceleratedNodeGroups(
+    s.name, s.node_groups, context, capacity=capacity, opts=after(system, lustre)
+)
 
 # Kubernetes
-target = kubernetes.connect(s.name, eks, depends_on=[system, pools, access])
+target = kubernetes.connect(s.name, eks, depends_on=[system, accelerated, access])
 namespace = TrainingNamespace(s.name, s.training.namespace, target, target.component())
 policy = PodPolicy(s.name, s.training.namespace, target, target.component())
 plugins = DevicePlugins(s.name, s.images, target, target.component())
@@ -74,4 +81,4 @@ ready = target.component([namespace, policy, plugins, volumes, operator, prometh
 preparations(s, image=registry.image, target=target, opts=ready)
 jobs = training_jobs(s, image=registry.image, bucket=buckets.checkpoints.bucket, target=target, opts=ready)
 
-export(s, network, eks, pools, lustre, buckets, registry, prometheus, jobs)
+export(s, network, eks, accelerated, lustre, buckets, registry, prometheus, jobs)

@@ -1,1 +1,1 @@
-"""The AWS layer of a stack: network, control plane, capacity, pools, storage, registry, identity."""
+"""The AWS layer of a stack: network, control plane, reserved capacity, node groups, storage, registry, identity."""

@@ -1,4 +1,4 @@
-"""Rules for addresses: how the VPC is cut up, and how many addresses a node takes."""
+"""Rules for addresses: how the VPC is cut up, and how many addresses a node uses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import ceil
 
 from cluster.instances import InstanceType
 
-AWS_KEEPS = 5
-"""Addresses of every subnet that AWS keeps to itself (VPC guide, "Subnet sizing")."""
-CONTROL_PLANE_KEEPS = 16
-"""Room that the EKS guide asks to leave in a control plane's subnet, for upgrades."""
-PREFIX = 16
+AWS_RESERVED_ADDRESSES = 5
+"""Addresses of every subnet that AWS reserves (VPC guide, "Subnet sizing")."""
+CONTROL_PLANE_ADDRESSES = 16
+"""Free addresses that the EKS guide recommends in a control plane's subnet, for upgrades."""
+PREFIX_ADDRESSES = 16
 """Addresses of one delegated prefix, a /28."""
 SMALLEST, LARGEST = 22, 16
 """Prefix lengths of a VPC that this plan can cut up."""
@@ -39,15 +39,15 @@ def plan(cidr: str, zones: int) -> AddressPlan:
             f"{cidr} is a /{network.prefixlen}; a VPC here is between /{LARGEST} and /{SMALLEST}"
         )
     if not 1 <= zones <= 3:
-        raise ValueError(f"{zones} zones; there is room for one to three")
+        raise ValueError(f"{zones} zones; one to three are supported")
     front, *quarters = network.subnets(prefixlen_diff=2)
     small = front.subnets(new_prefix=28)
     return AddressPlan(private=tuple(quarters[:zones]), public=tuple(next(small) for _ in range(zones)))
 
 
-def pod_interfaces(instance: InstanceType, efa_interfaces: int, layout: str) -> int:
+def pod_interfaces(instance: InstanceType, efa_interfaces: int, interface_type: str) -> int:
     """Interfaces of card 0 whose addresses pods can have. An efa-only interface there has none."""
-    on_card_0 = layout == "efa-only" and efa_interfaces > 0 and instance.efa_on_card_0
+    on_card_0 = interface_type == "efa-only" and efa_interfaces > 0 and instance.efa_on_card_0
     return instance.interfaces_on_card_0 - int(on_card_0)
 
 
@@ -58,27 +58,27 @@ def pods_addressable(instance: InstanceType, interfaces: int, prefixes: bool) ->
     are pods on the host's network. With prefix delegation every slot holds 16 addresses.
     """
     slots = interfaces * (instance.addresses_per_interface - 1)
-    return slots * (PREFIX if prefixes else 1) + 2
+    return slots * (PREFIX_ADDRESSES if prefixes else 1) + 2
 
 
 def node_addresses(
-    instance: InstanceType, *, max_pods: int, efa_interfaces: int, layout: str, prefixes: bool
+    instance: InstanceType, *, max_pods: int, efa_interfaces: int, interface_type: str, prefixes: bool
 ) -> int:
-    """The most addresses that one node takes from its subnet.
+    """The most addresses that one node uses in its subnet.
 
-    That is: its interfaces' own, one for each further `efa` interface, and what the CNI holds for
+    These are its interfaces' own, one for each further `efa` interface, and what the VPC CNI holds for
     pods: enough prefixes and one warm one, or whole interfaces and one warm one.
     """
     per_interface = instance.addresses_per_interface
-    available = pod_interfaces(instance, efa_interfaces, layout)
+    available = pod_interfaces(instance, efa_interfaces, interface_type)
     if prefixes:
-        blocks = ceil(max_pods / PREFIX) + 1
+        blocks = ceil(max_pods / PREFIX_ADDRESSES) + 1
         interfaces = min(ceil(blocks / (per_interface - 1)), available)
-        for_pods = interfaces + PREFIX * min(blocks, interfaces * (per_interface - 1))
+        for_pods = interfaces + PREFIX_ADDRESSES * min(blocks, interfaces * (per_interface - 1))
     else:
         interfaces = min(ceil(max_pods / (per_interface - 1)) + 1, available)
         for_pods = interfaces * per_interface
-    for_efa = max(efa_interfaces - 1, 0) if layout == "efa" else 0
+    for_efa = max(efa_interfaces - 1, 0) if interface_type == "efa" else 0
     return for_pods + for_efa
 
 
@@ -89,5 +89,5 @@ def file_system_addresses(capacity_gib: int) -> int:
 
 
 def usable(network: IPv4Network) -> int:
-    """Addresses of a subnet that something can have."""
-    return network.num_addresses - AWS_KEEPS
+    """Addresses of a subnet that interfaces can have."""
+    return network.num_addresses - AWS_RESERVED_ADDRESSES

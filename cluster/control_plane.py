@@ -1,4 +1,4 @@
-"""The EKS control plane, and the add-ons that must be there before the first node."""
+"""The EKS control plane, and the add-ons that the first node needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 
 from cluster.network import Network
-from cluster.settings.sections import Kubernetes
+from cluster.settings.sections import KubernetesSettings
 
 BEFORE_NODES = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
 """DaemonSets that make a node Ready. The CNI outlives the nodes on destroy too, or it leaks their interfaces."""
@@ -24,15 +24,15 @@ class ControlPlane(pulumi.ComponentResource):
     cluster_name: pulumi.Output[str]
     endpoint: pulumi.Output[str]
     kubeconfig: pulumi.Output[str]
-    """JSON; it calls `aws eks get-token` and so holds no secret."""
+    """JSON; it calls `aws eks get-token` and holds no secret."""
     security_group_id: pulumi.Output[str]
-    """The group that EKS makes and gives to nodes."""
+    """The cluster security group, which EKS creates and attaches to nodes."""
     addons: list[eks.Addon]
 
     def __init__(
         self,
         name: str,
-        settings: Kubernetes,
+        settings: KubernetesSettings,
         *,
         network: Network,
         provider: aws.Provider,
@@ -48,11 +48,11 @@ class ControlPlane(pulumi.ComponentResource):
             opts=child,
         )
         aws.kms.Alias(f"{name}-secrets", name=f"alias/{name}-secrets", target_key_id=key.key_id, opts=child)
-        # EKS would make the group itself, keep its logs for ever, and leave it behind.
+        # Otherwise EKS creates the log group, without retention, and doesn't delete it with the cluster.
         logs = aws.cloudwatch.LogGroup(
             f"{name}-control-plane",
             name=f"/aws/eks/{name}/cluster",
-            retention_in_days=settings.log_days,
+            retention_in_days=settings.log_retention_days,
             opts=child,
         )
         self.cluster = eks.Cluster(
@@ -62,8 +62,8 @@ class ControlPlane(pulumi.ComponentResource):
             vpc_id=network.vpc_id,
             subnet_ids=network.control_plane_subnet_ids,
             authentication_mode=eks.AuthenticationMode.API,
-            # Every pool and every add-on is ours, by name and version; the component's own defaults
-            # are a node group in the wrong place and versions that are looked up anew on each run.
+            # Node groups and add-ons are created here, at pinned versions. The component's defaults are
+            # a node group of its own and versions that are looked up on each run.
             skip_default_node_group=True,
             skip_default_security_groups=True,
             create_instance_role=False,
@@ -73,11 +73,11 @@ class ControlPlane(pulumi.ComponentResource):
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
             create_oidc_provider=False,  # pods get their roles through pod identity
             encryption_config_key_arn=key.arn,
-            enabled_cluster_log_types=list(settings.logs),
+            enabled_cluster_log_types=list(settings.log_types),
             kubernetes_service_ip_address_range=settings.service_cidr,
             endpoint_private_access=True,
-            endpoint_public_access=bool(settings.public_access),
-            public_access_cidrs=list(settings.public_access) or None,
+            endpoint_public_access=bool(settings.public_access_cidrs),
+            public_access_cidrs=list(settings.public_access_cidrs) or None,
             deletion_protection=settings.deletion_protection,
             cluster_tags={"Name": name},
             opts=pulumi.ResourceOptions(parent=self, providers=[provider], depends_on=[logs]),
@@ -113,7 +113,7 @@ def addon(
     parent: pulumi.Resource,
     depends_on: Sequence[pulumi.Resource] = (),
 ) -> eks.Addon:
-    """An EKS add-on at a pinned version. It goes with its objects when it is removed."""
+    """An EKS add-on at a pinned version. Removing it removes its Kubernetes objects."""
     return eks.Addon(
         name,
         cluster=cluster,

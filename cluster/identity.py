@@ -1,4 +1,4 @@
-"""Who may do what: a role for each persona, its way into the cluster, and the trainer's own role.
+"""Who may do what: an IAM role and an access entry for each persona, and the trainer's pod identity.
 
 Kubernetes' half of it (Roles and bindings for the groups named here) is in workloads/access.py.
 """
@@ -26,7 +26,7 @@ _POLICY = "arn:aws:eks::aws:cluster-access-policy/{}"
 
 @dataclass(frozen=True)
 class Persona:
-    """A kind of person: its Kubernetes groups, and an EKS access policy for all namespaces."""
+    """A kind of user: its Kubernetes groups, and an EKS access policy for all namespaces."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class ClusterAccess(pulumi.ComponentResource):
 
 
 def _trust(principals: Sequence[str], account: pulumi.Output[str]) -> pulumi.Output[str]:
-    """The named principals, or the account's own administrators when none is named."""
+    """The named principals, or whoever the account's administrators allow if none is named."""
     if principals:
         return pulumi.Output.from_input(policies.trust_principals(principals))
     return account.apply(lambda number: policies.trust_principals([f"arn:aws:iam::{number}:root"]))
@@ -198,13 +198,13 @@ def _publish_images(*, cluster: str, repository: str, **_: str) -> list[policies
     return [
         *_see_cluster(cluster=cluster),
         policies.allow(push, [repository]),
-        # The one action here that IAM gives for no resource in particular.
+        # IAM supports no resource-level permission for this action.
         policies.allow(["ecr:GetAuthorizationToken"], ["*"]),
     ]
 
 
 def _read_data_write_checkpoints(*, data: str, checkpoints: str, **_: str) -> list[policies.Statement]:
-    """Training pods. They give up the uploads that a crash of theirs left, so they must see them."""
+    """Training pods. They list multipart uploads in order to abort those that an earlier crash left."""
     return [
         policies.allow(["s3:ListBucket", "s3:GetBucketLocation"], [data, checkpoints]),
         policies.allow(["s3:ListBucketMultipartUploads"], [checkpoints]),

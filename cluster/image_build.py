@@ -1,7 +1,7 @@
 """A Pulumi resource that builds a container image and pushes it. Its output is the reference by digest.
 
-It runs in the engine's process for dynamic resources, so it finds the repository next to this file and
-not in the state, which must mean the same from every checkout.
+It runs in the engine's process for dynamic resources. Paths are found next to this file and are not in
+the state, so that the state is valid for every checkout.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TAIL = 40
 
 
 class BuildFailed(Exception):
-    """A command failed; the message ends with what it said last."""
+    """A command failed; the message ends with the last lines of its output."""
 
 
 class _Provider(dynamic.ResourceProvider):
     """Builds on create. Another digest of the inputs is another image, never a change of this one."""
 
-    serialize_as_secret_always = False  # it holds nothing at all
+    serialize_as_secret_always = False  # it has no state
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         digest = find(props) or build(props)
@@ -50,7 +50,7 @@ class _Provider(dynamic.ResourceProvider):
         return dynamic.ReadResult(id_ if find(props) else "", props)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Images go with their repository, or by its lifecycle: a job of yesterday may still run on one."""
+        """Images are deleted with their repository or by its lifecycle policy: an older job may still use one."""
 
 
 class BuiltImage(dynamic.Resource, module="shardyard", name="BuiltImage"):
@@ -80,7 +80,7 @@ class BuiltImage(dynamic.Resource, module="shardyard", name="BuiltImage"):
 
 
 def tag(inputs: str) -> str:
-    """Says what the image is made of (a digest), so the same inputs are never pushed twice to immutable tags."""
+    """The image's tag, from the digest of its inputs: the same inputs are never pushed twice to an immutable tag."""
     return f"inputs-{inputs[:20]}"
 
 
@@ -104,7 +104,7 @@ def build(props: Mapping[str, Any]) -> str:
         raise BuildFailed("no program here builds images: install buildah (or podman, or docker)")
     reference = f"{props['repository']}:{tag(props['inputs'])}"
     with tempfile.TemporaryDirectory(prefix="shardyard-") as scratch:
-        # Credentials of this push alone; the user's own files are neither read nor written.
+        # Credentials of this push only; the user's own files are neither read nor written.
         credentials = Path(scratch) / "config.json"
         credentials.write_text('{"auths": {}}')
         environment = {**os.environ, "REGISTRY_AUTH_FILE": str(credentials), "DOCKER_CONFIG": scratch}
@@ -126,15 +126,15 @@ def build(props: Mapping[str, Any]) -> str:
 
 
 def build_command(builder: str, reference: str, props: Mapping[str, Any]) -> list[str]:
-    """The build's command line, run from the repository's root. The Dockerfile lies in the context."""
+    """The build's command line, run from the repository's root. The Dockerfile is in the context."""
     arguments = [f"--build-arg={key}={value}" for key, value in sorted(props["arguments"].items())]
-    platform = "--platform=linux/amd64"  # what every accelerated type is
+    platform = "--platform=linux/amd64"  # of every accelerated instance type
     file = f"{props['context']}/Dockerfile"
     return [builder, "build", platform, *arguments, "--file", file, "--tag", reference, props["context"]]
 
 
 def _log_in(builder: str, props: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """With a token of a few hours, asked for now and written to no state."""
+    """With a short-lived token, which is written to no state."""
     answer = _ecr(props["region"]).get_authorization_token()["authorizationData"][0]
     user, _, password = base64.b64decode(answer["authorizationToken"]).decode().partition(":")
     host = props["repository"].partition("/")[0]
@@ -146,7 +146,7 @@ def _repository_name(url: str) -> str:
 
 
 def _ecr(region: str) -> Any:
-    import boto3  # only where an image is really made; the program itself calls no API
+    import boto3  # only when an image is built; the program itself calls no AWS API
 
     return boto3.client("ecr", region_name=region)
 

@@ -1,4 +1,4 @@
-"""What an image is made of, as one digest: the same inputs, the same digest, no build."""
+"""A digest of an image's inputs: an image with the same digest need not be built again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Inputs:
 
     root: Path
     context: Path
-    """Relative to the root, so that it means the same in every checkout."""
+    """Relative to the root, so that it is the same in every checkout."""
     arguments: Mapping[str, str]
 
     @property
@@ -24,7 +24,7 @@ class Inputs:
         return self.context / "Dockerfile"
 
     def files(self) -> Iterator[Path]:
-        """Every file, relative to the root, in a fixed order. Caches are none (.dockerignore leaves them out too)."""
+        """Every file, relative to the root, in a fixed order. Caches are left out, as in .dockerignore."""
         for path in sorted((self.root / self.context).rglob("*")):
             if path.is_file() and not _LEFT_OUT & set(path.parts):
                 yield path.relative_to(self.root)

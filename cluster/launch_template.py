@@ -1,4 +1,4 @@
-"""From a pool's settings to what its launch template says. Plain data in, plain data out."""
+"""Launch templates as plain data, from the settings of a node group."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.instances import INSTANCE_TYPES
-from cluster.interfaces import interfaces
 from cluster.labels import EFA_LABEL, GPU_LABEL, GPU_TAINT, POOL_LABEL
+from cluster.network_interfaces import network_interfaces
 from cluster.node_config import user_data
-from cluster.settings.capacity import CapacityBlock, OnDemand, Reservation, Spot
-from cluster.settings.pools import AcceleratedPool, Disk, SystemPool
+from cluster.settings.capacity import CapacityBlock, CapacityReservation, OnDemand, Spot
+from cluster.settings.node_groups import NodeGroupSettings, RootVolume, SystemNodeGroupSettings
 
 
 @dataclass(frozen=True)
-class Purchase:
-    """How a pool buys its instances: the node group's capacity type, and the template's part."""
+class CapacityOptions:
+    """A node group's capacity type, and the launch template's market options and capacity reservation."""
 
     capacity_type: str
     template: Mapping[str, Any]
 
 
-def purchase(capacity: OnDemand | Spot | Reservation | CapacityBlock, reservation_id: Any = None) -> Purchase:
-    """Translate a capacity. `reservation_id` is that of a reservation that this stack makes.
+def capacity_options(
+    capacity: OnDemand | Spot | CapacityReservation | CapacityBlock, reservation_id: Any = None
+) -> CapacityOptions:
+    """Translate a capacity. `reservation_id` is the id of the reservation that this stack creates, if it does.
 
-    Reservations are used with the preference capacity-reservations-only: with the default, a full or
-    empty target falls back to On-Demand without a word. Capacity Blocks name their market type as
-    well; on an ODCR EC2 refuses that. EKS itself asks for spot, so its template says nothing.
+    Reservations are used with the preference capacity-reservations-only: with the default, instances
+    start as ordinary On-Demand ones when the reservation is full. Capacity Blocks need their market
+    type as well, which EC2 refuses for an ODCR. Spot is requested by EKS, not by the template.
     """
     if isinstance(capacity, Spot):
-        return Purchase("SPOT", {})
+        return CapacityOptions("SPOT", {})
     if isinstance(capacity, OnDemand):
-        # Neither "open" reservations nor those of other stacks are this pool's to use.
-        return Purchase(
+        # Don't use up other people's open reservations.
+        return CapacityOptions(
             "ON_DEMAND", {"capacity_reservation_specification": {"capacity_reservation_preference": "none"}}
         )
     if isinstance(capacity, CapacityBlock):
         target = {"capacity_reservation_id": capacity.id}
-        return Purchase(
+        return CapacityOptions(
             "CAPACITY_BLOCK",
             {
                 "instance_market_options": {"market_type": "capacity-block"},
                 "capacity_reservation_specification": {"capacity_reservation_target": target},
             },
         )
-    if capacity.resource_group:
-        target = {"capacity_reservation_resource_group_arn": capacity.resource_group}
+    if capacity.resource_group_arn:
+        target = {"capacity_reservation_resource_group_arn": capacity.resource_group_arn}
     else:
         target = {"capacity_reservation_id": capacity.id or reservation_id}
-    return Purchase(
+    return CapacityOptions(
         "ON_DEMAND",
         {
             "capacity_reservation_specification": {
@@ -60,49 +62,46 @@ def purchase(capacity: OnDemand | Spot | Reservation | CapacityBlock, reservatio
     )
 
 
-def efa_count(pool: AcceleratedPool) -> int:
-    """EFA interfaces of each node of the pool."""
-    return INSTANCE_TYPES[pool.instance_type].efa if pool.efa.interfaces is None else pool.efa.interfaces
-
-
-def system_template(pool: SystemPool, tags: Mapping[str, str]) -> dict[str, Any]:
-    """The system pool's template. EKS adds its cluster's security group, image and instance type."""
+def system_template(settings: SystemNodeGroupSettings, tags: Mapping[str, str]) -> dict[str, Any]:
+    """The system node group's template. EKS adds the cluster's security group, the image and the instance type."""
     return {
-        **_common(pool.disk, tags),
-        "user_data": user_data(max_pods=pool.max_pods, local_disks=0),
+        **_common(settings.root_volume, tags),
+        "user_data": user_data(max_pods=settings.max_pods, instance_store_volumes=0),
     }
 
 
 def accelerated_template(
-    pool: AcceleratedPool,
+    settings: NodeGroupSettings,
     tags: Mapping[str, str],
     *,
     security_groups: Sequence[Any],
     placement_group: Any = None,
     reservation_id: Any = None,
 ) -> dict[str, Any]:
-    """An accelerated pool's template.
+    """An accelerated node group's template.
 
-    With interfaces of its own a template holds no subnet (the node group does), and its security
-    groups belong in each interface. Raises ValueError as `interfaces` does.
+    It lists its network interfaces, so the security groups are those of each interface; the subnet comes
+    from the node group. Raises ValueError as `network_interfaces` does.
     """
-    instance = INSTANCE_TYPES[pool.instance_type]
-    layout = interfaces(instance, efa_count(pool), pool.efa.layout)
+    instance = INSTANCE_TYPES[settings.instance_type]
+    interfaces = network_interfaces(instance, settings.efa_interfaces, settings.efa.interface_type)
     template = {
-        **_common(pool.disk, tags),
-        **purchase(pool.capacity, reservation_id).template,
+        **_common(settings.root_volume, tags),
+        **capacity_options(settings.capacity, reservation_id).template,
         "instance_type": instance.name,
-        "user_data": user_data(max_pods=pool.max_pods, local_disks=instance.disks),
+        "user_data": user_data(
+            max_pods=settings.max_pods, instance_store_volumes=instance.instance_store_volumes
+        ),
         "network_interfaces": [
             {
-                "network_card_index": one.card,
-                "device_index": one.device,
-                "interface_type": one.kind,
+                "network_card_index": one.network_card_index,
+                "device_index": one.device_index,
+                "interface_type": one.interface_type,
                 "security_groups": list(security_groups),
                 "delete_on_termination": "true",
-                "description": f"card {one.card}, device {one.device}, {one.kind}",
+                "description": f"card {one.network_card_index}, device {one.device_index}, {one.interface_type}",
             }
-            for one in layout
+            for one in interfaces
         ],
     }
     if placement_group is not None:
@@ -110,22 +109,22 @@ def accelerated_template(
     return template
 
 
-def node_labels(name: str, pool: SystemPool | AcceleratedPool) -> dict[str, str]:
-    """Labels of every node of the pool; the device plugins are where theirs is."""
+def node_labels(name: str, settings: SystemNodeGroupSettings | NodeGroupSettings) -> dict[str, str]:
+    """Labels of every node of the group. The device plugins run on nodes that have theirs."""
     labels = {POOL_LABEL: name}
-    if isinstance(pool, AcceleratedPool):
+    if isinstance(settings, NodeGroupSettings):
         labels[GPU_LABEL] = "true"
-        if efa_count(pool):
+        if settings.efa_interfaces:
             labels[EFA_LABEL] = "true"
-    return {**labels, **pool.labels}
+    return {**labels, **settings.labels}
 
 
-def node_taints(pool: AcceleratedPool) -> list[dict[str, str]]:
+def node_taints(settings: NodeGroupSettings) -> list[dict[str, str]]:
     """Taints in EKS's spelling. The GPU taint keeps pods without a GPU off the expensive nodes."""
-    return [GPU_TAINT, *({"key": t.key, "value": t.value, "effect": t.effect} for t in pool.taints)]
+    return [GPU_TAINT, *({"key": t.key, "value": t.value, "effect": t.effect} for t in settings.taints)]
 
 
-def _common(disk: Disk, tags: Mapping[str, str]) -> dict[str, Any]:
+def _common(volume: RootVolume, tags: Mapping[str, str]) -> dict[str, Any]:
     return {
         "update_default_version": True,
         "block_device_mappings": [
@@ -133,9 +132,9 @@ def _common(disk: Disk, tags: Mapping[str, str]) -> dict[str, Any]:
                 "device_name": "/dev/xvda",
                 "ebs": {
                     "volume_type": "gp3",
-                    "volume_size": disk.size_gib,
-                    "iops": disk.iops,
-                    "throughput": disk.throughput_mib,
+                    "volume_size": volume.size_gib,
+                    "iops": volume.iops,
+                    "throughput": volume.throughput_mib,
                     "encrypted": "true",
                     "delete_on_termination": "true",
                 },
@@ -144,7 +143,7 @@ def _common(disk: Disk, tags: Mapping[str, str]) -> dict[str, Any]:
         "metadata_options": {
             "http_endpoint": "enabled",
             "http_tokens": "required",  # IMDSv2
-            # One hop: pods off the host's network can't reach the node's role.
+            # One hop: pods outside the host's network can't use the node's role.
             "http_put_response_hop_limit": 1,
         },
         "tag_specifications": [

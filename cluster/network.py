@@ -1,4 +1,4 @@
-"""The network: private subnets for everything that computes, small public ones for the NAT alone."""
+"""The network: private subnets for nodes and the control plane, small public ones for NAT gateways."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_aws as aws
 
-from cluster import addressing, policies
-from cluster.settings.sections import Network as NetworkSettings
+from cluster import policies
+from cluster.settings.sections import NetworkSettings
 from cluster.zones import control_plane_zones
 
 
@@ -26,7 +26,7 @@ class Network(pulumi.ComponentResource):
         super().__init__("shardyard:cluster:Network", name, None, opts)
         self._name, self._settings, self._region = name, settings, region
         self._child = pulumi.ResourceOptions(parent=self)
-        plan = addressing.plan(settings.cidr, len(settings.zones))
+        plan = settings.address_plan
 
         self.vpc = aws.ec2.Vpc(
             f"{name}-vpc",
@@ -37,7 +37,7 @@ class Network(pulumi.ComponentResource):
             opts=self._child,
         )
         self.vpc_id = self.vpc.id
-        # Closed, so that whatever is made without a security group of its own reaches nothing.
+        # Closed, so that what is created without a security group reaches nothing.
         aws.ec2.DefaultSecurityGroup(
             f"{name}-default", vpc_id=self.vpc_id, tags=self._tag("default"), opts=self._child
         )
@@ -58,7 +58,7 @@ class Network(pulumi.ComponentResource):
         return {"Name": f"{self._name}-{what}"}
 
     def _public_subnets(self, blocks: Sequence[str]) -> dict[str, aws.ec2.Subnet]:
-        """One small public subnet for each zone, with a way out. Nothing but NAT gateways lives there."""
+        """One small public subnet for each zone, with a route to the internet. Only NAT gateways use it."""
         name = self._name
         internet = aws.ec2.InternetGateway(
             f"{name}-internet", vpc_id=self.vpc_id, tags=self._tag("internet"), opts=self._child
@@ -66,7 +66,7 @@ class Network(pulumi.ComponentResource):
         table = aws.ec2.RouteTable(
             f"{name}-public", vpc_id=self.vpc_id, tags=self._tag("public"), opts=self._child
         )
-        self._way_out = aws.ec2.Route(
+        self._internet_route = aws.ec2.Route(
             f"{name}-public-internet",
             route_table_id=table.id,
             destination_cidr_block="0.0.0.0/0",
@@ -92,7 +92,7 @@ class Network(pulumi.ComponentResource):
     def _nat(self, public: dict[str, aws.ec2.Subnet]) -> dict[str, aws.ec2.NatGateway]:
         """The gateway of each zone: its own, or the first zone's for all."""
         zones = self._settings.zones
-        own = zones if self._settings.nat == "per-zone" else zones[:1]
+        own = zones if self._settings.nat_gateways == "per-zone" else zones[:1]
         gateways = {}
         for zone in own:
             address = aws.ec2.Eip(
@@ -104,7 +104,7 @@ class Network(pulumi.ComponentResource):
                 allocation_id=address.id,
                 tags=self._tag(f"nat-{zone}"),
                 # Without the route it can't reach the internet, and EC2 marks it failed.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[self._way_out]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[self._internet_route]),
             )
         return {zone: gateways.get(zone, gateways[own[0]]) for zone in zones}
 
@@ -137,13 +137,13 @@ class Network(pulumi.ComponentResource):
                 nat_gateway_id=gateways[zone].id,
                 opts=self._child,
             )
-            # Whoever uses the subnet waits until it has a way out, and keeps it until it is gone itself.
+            # Dependents of the subnet wait for its route to the internet, and are destroyed before it.
             subnets[zone] = pulumi.Output.all(subnet.id, association.id, route.id).apply(lambda ids: ids[0])
             tables.append(table.id)
         return subnets, tables
 
     def _endpoints(self, route_tables: Sequence[pulumi.Output[str]]) -> None:
-        """Private ways to AWS's APIs: S3 through the route tables, the others as interfaces."""
+        """VPC endpoints of AWS's APIs: a gateway for S3, interfaces for the others."""
         name = self._name
         aws.ec2.VpcEndpoint(
             f"{name}-s3",
@@ -186,12 +186,12 @@ class Network(pulumi.ComponentResource):
             )
 
     def _flow_logs(self) -> None:
-        """All traffic of the VPC to CloudWatch, by a role that can write to this one log group."""
+        """All traffic of the VPC to CloudWatch, with a role that can write to this one log group only."""
         name = self._name
         group = aws.cloudwatch.LogGroup(
             f"{name}-flow-logs",
             name=f"/shardyard/{name}/flow-logs",
-            retention_in_days=self._settings.flow_log_days,
+            retention_in_days=self._settings.flow_log_retention_days,
             opts=self._child,
         )
         role = aws.iam.Role(

@@ -20,13 +20,13 @@ def allow(actions: Sequence[str], resources: Sequence[str]) -> dict[str, Any]:
 
 
 def trust_service(*services: str, actions: Sequence[str] = ("sts:AssumeRole",)) -> str:
-    """Who may take the role on: AWS services."""
+    """A trust policy for AWS services."""
     principal = {"Service": sorted(services)}
     return document({"Effect": "Allow", "Principal": principal, "Action": sorted(actions)})
 
 
 def trust_principals(principals: Sequence[str]) -> str:
-    """Who may take the role on: users and roles. An account's root stands for its administrators."""
+    """A trust policy for users and roles. An account's root means whoever its administrators allow."""
     return document({"Effect": "Allow", "Principal": {"AWS": sorted(principals)}, "Action": "sts:AssumeRole"})
 
 

@@ -65,7 +65,7 @@ def image_inputs(settings: TrainerImage) -> Inputs:
     """What the image of a stack is made of. `cluster.image_build.tag` of its digest is the image's tag:
     an image that is in the repository under that tag already is used, not built."""
     assert settings.base is not None  # without a reference there is a base, says the stack file's schema
-    arguments = {"BASE": image_reference(settings.base), **settings.build_arguments}
+    arguments = {"BASE": image_reference(settings.base), **settings.build_args}
     return Inputs(root=ROOT, context=CONTEXT, arguments=arguments)
 
 

@@ -33,7 +33,7 @@ class Buckets(pulumi.ComponentResource):
         super().__init__("shardyard:cluster:Buckets", name, None, opts)
         self._delete = settings.delete_data
         self.data = self._bucket(f"{name}-data")
-        self.checkpoints = self._bucket(f"{name}-checkpoints", settings.checkpoint_days)
+        self.checkpoints = self._bucket(f"{name}-checkpoints", settings.checkpoint_expiration_days)
         self.register_outputs({"data": self.data.bucket, "checkpoints": self.checkpoints.bucket})
 
     def _bucket(self, label: str, days: int | None = None) -> aws.s3.Bucket:
@@ -141,7 +141,7 @@ class FileSystem(pulumi.ComponentResource):
             deployment_type="PERSISTENT_2",
             storage_type="SSD",
             storage_capacity=settings.file_system.capacity_gib,
-            per_unit_storage_throughput=settings.file_system.throughput,
+            per_unit_storage_throughput=settings.file_system.per_unit_storage_throughput,
             file_system_type_version="2.15",  # what the AL2023 client speaks
             data_compression_type="LZ4",
             subnet_ids=network.private_subnet_ids[settings.file_system.zone],

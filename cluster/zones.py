@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 UNSUPPORTED_BY_CONTROL_PLANE = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Zones where EKS takes no control plane subnet (EKS guide, "VPC and subnet requirements"). Nodes may be there."""
+"""Zones where EKS refuses control plane subnets (EKS guide, "VPC and subnet requirements"). Nodes may run there."""
 
 _WORDS = "north|south|east|west|central"
 _REGION = re.compile(rf"^(?P<area>[a-z]{{2}})-(?P<gov>gov-)?(?P<direction>(?:{_WORDS})+)-(?P<number>\d+)$")
@@ -13,7 +13,7 @@ _ZONE_ID = re.compile(r"^(?P<region>[a-z]+\d+)-az\d+$")
 
 
 def zone_id_prefix(region: str) -> str:
-    """The part of a zone id that stands for the region: us-east-1 → use1, ap-northeast-2 → apne2.
+    """The region's part of a zone id: us-east-1 → use1, ap-northeast-2 → apne2.
 
     Raises ValueError for a word that is not a region's name.
     """

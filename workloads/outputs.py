@@ -8,7 +8,7 @@ import pulumi
 
 from cluster.control_plane import ControlPlane
 from cluster.network import Network
-from cluster.pools import AcceleratedPools
+from cluster.node_groups import AcceleratedNodeGroups
 from cluster.registry import Registry
 from cluster.settings import Settings
 from cluster.storage import Buckets, FileSystem
@@ -20,7 +20,7 @@ def export(
     settings: Settings,
     network: Network,
     control_plane: ControlPlane,
-    pools: AcceleratedPools,
+    node_groups: AcceleratedNodeGroups,
     file_system: FileSystem,
     buckets: Buckets,
     registry: Registry,
@@ -35,7 +35,7 @@ def export(
         "endpoint": control_plane.endpoint,
         "kubeconfig": control_plane.kubeconfig,
         "vpcId": network.vpc_id,
-        "pools": {name: group.node_group_name for name, group in pools.node_groups.items()},
+        "nodeGroups": {name: group.node_group_name for name, group in node_groups.by_name.items()},
         "fileSystemId": file_system.mount.file_system_id,
         "dataBucket": buckets.data.bucket,
         "checkpointBucket": buckets.checkpoints.bucket,
@@ -48,7 +48,7 @@ def export(
         "namespace": namespace,
         "jobs": {
             name: {
-                "pool": settings.training.jobs[name].pool,
+                "nodeGroup": settings.training.jobs[name].node_group,
                 "logs": f"kubectl -n {namespace} logs -f {job.leader}",
             }
             for name, job in jobs.items()

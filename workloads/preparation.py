@@ -8,7 +8,7 @@ import pulumi
 
 from cluster.identity import SERVICE_ACCOUNT
 from cluster.settings import Settings
-from cluster.settings.sections import MOUNT_PATH, Preparation
+from cluster.settings.sections import MOUNT_PATH, DataPreparationJob
 from workloads.kubernetes import Kubernetes
 from workloads.manifests import Manifest
 from workloads.objects import Object
@@ -20,7 +20,7 @@ RETRIES = 6
 """Of one part. Each try goes on where the one before stopped."""
 
 
-def manifest(name: str, namespace: str, preparation: Preparation, image: str) -> Manifest:
+def manifest(name: str, namespace: str, preparation: DataPreparationJob, image: str) -> Manifest:
     """The Job. Each pod does the part that its completion index names, on the system pool's nodes; the one that finds
     all others done writes the index of the data."""
     arguments = [
@@ -45,7 +45,7 @@ def manifest(name: str, namespace: str, preparation: Preparation, image: str) ->
         "spec": {
             "completionMode": "Indexed",
             "completions": preparation.parts,
-            "parallelism": min(preparation.parallel or preparation.parts, preparation.parts),
+            "parallelism": min(preparation.parallelism or preparation.parts, preparation.parts),
             "backoffLimitPerIndex": RETRIES,
             "podFailurePolicy": {
                 "rules": [
@@ -97,7 +97,7 @@ class DataPreparation(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        preparation: Preparation,
+        preparation: DataPreparationJob,
         *,
         image: pulumi.Input[str],
         namespace: str,
@@ -134,5 +134,5 @@ def preparations(
         name: DataPreparation(
             name, preparation, image=image, namespace=settings.training.namespace, target=target, opts=opts
         )
-        for name, preparation in settings.training.preparations.items()
+        for name, preparation in settings.training.data_preparation_jobs.items()
     }

@@ -10,11 +10,9 @@ from typing import Any
 import pulumi
 
 from cluster.identity import SERVICE_ACCOUNT
-from cluster.instances import INSTANCE_TYPES, InstanceType
 from cluster.labels import POOL_LABEL
-from cluster.launch_template import efa_count
 from cluster.settings import Settings
-from cluster.settings.pools import AcceleratedPool
+from cluster.settings.node_groups import NodeGroupSettings
 from cluster.settings.sections import MOUNT_PATH, Job
 from workloads.kubernetes import Kubernetes
 from workloads.manifests import Manifest
@@ -61,15 +59,15 @@ class Worker:
         return {"requests": {"cpu": self.cpu, **fixed}, "limits": fixed}
 
 
-def worker(job: Job, pool: AcceleratedPool) -> Worker:
+def worker(job: Job, pool: NodeGroupSettings) -> Worker:
     """A whole node of the pool, or the same share of everything as of its GPUs; the job overrides each."""
-    instance: InstanceType = INSTANCE_TYPES[pool.instance_type]
+    instance = pool.instance
     asked = job.resources
-    gpu = instance.gpus if asked.gpu is None else asked.gpu
-    share = gpu / instance.gpus or 1.0
-    efa = int(efa_count(pool) * share) if asked.efa is None else asked.efa
-    memory = int(instance.memory_for_pods_gib * SHARE_OF_MEMORY * share)
-    cores = int((instance.cpu_for_pods / 1000 - CORES_FOR_DAEMONS) * share)
+    gpu = asked.gpus_on(pool)
+    share = asked.share_of(pool)
+    efa = asked.efa_on(pool)
+    memory = int(instance.allocatable_memory_gib * SHARE_OF_MEMORY * share)
+    cores = int((instance.allocatable_cpu_millicores / 1000 - CORES_FOR_DAEMONS) * share)
     huge_pages = asked.huge_pages or (f"{EFA_HUGE_PAGES_MIB}Mi" if efa else None)
     return Worker(
         cpu=asked.cpu or str(cores),
@@ -91,7 +89,7 @@ def rendezvous_id(name: str, *parts: Any) -> str:
 
 
 def manifest(
-    name: str, namespace: str, job: Job, pool: AcceleratedPool, image: str, config: str, bucket: str
+    name: str, namespace: str, job: Job, pool: NodeGroupSettings, image: str, config: str, bucket: str
 ) -> Manifest:
     """The PyTorchJob. `bucket` is the stack's bucket for checkpoints.
 
@@ -129,7 +127,7 @@ def manifest(
 
 
 def pod_template(
-    name: str, job: Job, pool: AcceleratedPool, image: str, config: str, bucket: str
+    name: str, job: Job, pool: NodeGroupSettings, image: str, config: str, bucket: str
 ) -> Manifest:
     """One worker: the trainer's image, its configuration, the file system, and shared memory."""
     asks = worker(job, pool)
@@ -143,7 +141,7 @@ def pod_template(
         },
         "spec": {
             "serviceAccountName": SERVICE_ACCOUNT,
-            "nodeSelector": {POOL_LABEL: job.pool},
+            "nodeSelector": {POOL_LABEL: job.node_group},
             "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}, *_tolerations(pool)],
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             # A new Lustre file system belongs to root, and its CSI driver applies no fsGroup.
@@ -198,7 +196,7 @@ def config_map(job: str, namespace: str, config: str) -> Manifest:
     }
 
 
-def _tolerations(pool: AcceleratedPool) -> list[dict[str, str]]:
+def _tolerations(pool: NodeGroupSettings) -> list[dict[str, str]]:
     effects = {
         "NO_SCHEDULE": "NoSchedule",
         "PREFER_NO_SCHEDULE": "PreferNoSchedule",
@@ -218,7 +216,7 @@ class TrainingJob(pulumi.ComponentResource):
         self,
         name: str,
         job: Job,
-        pool: AcceleratedPool,
+        pool: NodeGroupSettings,
         *,
         config: str,
         image: pulumi.Input[str],
@@ -267,7 +265,7 @@ def training_jobs(
         name: TrainingJob(
             name,
             job,
-            settings.pools[job.pool],
+            settings.node_groups[job.node_group],
             config=(settings.directory / job.config).read_text(),
             image=image,
             bucket=bucket,

@@ -4,7 +4,8 @@
 raise SettingsError, which holds every problem of the file with its path and what to do about it.
 """
 
-from cluster.settings.load import Settings, from_engine, load_stack_file
+from cluster.settings.load import from_engine, load_stack_file
 from cluster.settings.problems import Problem, SettingsError
+from cluster.settings.stack import Settings
 
 __all__ = ["Problem", "Settings", "SettingsError", "from_engine", "load_stack_file"]

@@ -1,29 +1,55 @@
-"""Where a pool's instances come from: one explicit kind for each pool."""
+"""Where a node group's instances come from: one explicit kind for each node group."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
-from cluster.settings.base import Section, ZoneId, form
+from cluster.settings.base import Form, Section, ZoneId, invalid
 
-ReservationId = Annotated[str, form(r"^cr-[0-9a-f]{8,17}$", "cr-0123456789abcdef0")]
-GroupArn = Annotated[
+RECLAIM_MARGIN = timedelta(minutes=30)
+"""EC2 begins to terminate a block's instances this long before its end (EC2 guide, "Capacity Blocks")."""
+
+ReservationId = Annotated[
+    str, Form(r"cr-[0-9a-f]{8,17}", "the id of a capacity reservation", "cr-0123456789abcdef0")
+]
+ResourceGroupArn = Annotated[
     str,
-    form(
-        r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/.+$",
+    Form(
+        r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/.+",
+        "the ARN of a resource group",
         "arn:aws:resource-groups:us-east-1:123456789012:group/p5",
     ),
 ]
 PlacementGroupArn = Annotated[
     str,
-    form(
-        r"^arn:aws[a-z-]*:ec2:[a-z0-9-]+:\d{12}:placement-group/.+$",
+    Form(
+        r"arn:aws[a-z-]*:ec2:[a-z0-9-]+:\d{12}:placement-group/.+",
+        "the ARN of a placement group",
         "arn:aws:ec2:us-east-1:123456789012:placement-group/p5",
     ),
 ]
+
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _time(value: Any) -> Any:
+    """RFC 3339, to the minute or the second."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str) and _RFC_3339.fullmatch(value):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:  # such as the 31st of February
+            pass
+    raise invalid(f"{value!r} is not a time with a time zone", 'Such as "2027-01-01T11:30:00Z", in quotes.')
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_time), Field(examples=["2027-01-01T11:30:00Z"])]
 
 
 class OnDemand(Section):
@@ -33,44 +59,50 @@ class OnDemand(Section):
 
 
 class Spot(Section):
-    """Spare capacity, taken back at two minutes' notice."""
+    """Spare capacity, which EC2 reclaims at two minutes' notice."""
 
     kind: Literal["spot"]
 
 
-class NewReservation(Section):
-    """A reservation that this stack makes and cancels. It is billed from the moment it exists."""
+class NewCapacityReservation(Section):
+    """A reservation that this stack creates and cancels. It is billed from its creation."""
 
-    nodes: Annotated[int, Field(ge=1)]
+    nodes: Annotated[int, Field(ge=1, examples=[16])]
 
 
-class Reservation(Section):
-    """An On-Demand Capacity Reservation: made here, or made elsewhere and named by id or resource group.
+class CapacityReservation(Section):
+    """An On-Demand Capacity Reservation: created here, or an existing one by id or resource group.
 
-    What a reservation made elsewhere holds (`zone`, `nodes`, its placement group) is repeated here, so
-    that a contradiction shows before anything is created.
+    For an existing reservation its `zone`, `nodes` and placement group are repeated here, so that
+    contradictions are found before anything is created.
     """
 
     kind: Literal["odcr"]
-    create: NewReservation | None = None
+    create: NewCapacityReservation | None = None
     id: ReservationId | None = None
-    resource_group: GroupArn | None = None
+    resource_group_arn: ResourceGroupArn | None = None
     zone: ZoneId | None = None
-    nodes: Annotated[int, Field(ge=1)] | None = None
+    nodes: Annotated[int, Field(ge=1, examples=[16])] | None = None
     placement_group_arn: PlacementGroupArn | None = None
 
     @model_validator(mode="after")
-    def _one_target(self) -> Reservation:
-        targets = [self.create, self.id, self.resource_group]
+    def _one_target(self) -> CapacityReservation:
+        targets = [self.create, self.id, self.resource_group_arn]
         if sum(target is not None for target in targets) != 1:
-            raise ValueError("an odcr needs exactly one of create, id and resourceGroup")
+            raise invalid(
+                "an odcr has exactly one of create, id and resourceGroupArn",
+                "Such as {kind: odcr, create: {nodes: 16}}.",
+            )
         known = [self.zone, self.nodes]
         if self.create is None and None in known:
-            raise ValueError("an odcr made elsewhere needs its zone and nodes beside its id or resourceGroup")
+            raise invalid(
+                "an existing reservation is described by its zone and nodes",
+                "Such as {kind: odcr, id: cr-0123456789abcdef0, zone: use1-az6, nodes: 16}.",
+            )
         if self.create is not None and (known != [None, None] or self.placement_group_arn):
-            raise ValueError(
-                "an odcr that is created here has its nodes inside create, "
-                "and takes its zone and placement group from the pool"
+            raise invalid(
+                "an odcr that is created here has no zone, nodes or placementGroupArn beside create",
+                "Its zone and placement group are those of the node group: {kind: odcr, create: {nodes: 16}}.",
             )
         return self
 
@@ -79,6 +111,11 @@ class Reservation(Section):
         """How many instances the reservation holds."""
         return self.create.nodes if self.create else self.nodes or 0
 
+    @property
+    def target(self) -> str | None:
+        """The existing reservation or group that it names; None for one that is created here."""
+        return self.id or self.resource_group_arn
+
 
 class CapacityBlock(Section):
     """A Capacity Block for ML: paid in advance, with a start and an end."""
@@ -86,18 +123,34 @@ class CapacityBlock(Section):
     kind: Literal["capacity-block"]
     id: ReservationId
     zone: ZoneId
-    nodes: Annotated[int, Field(ge=1)]
-    starts: AwareDatetime
-    ends: AwareDatetime
+    nodes: Annotated[int, Field(ge=1, examples=[16])]
+    start_date: Time
+    end_date: Time
 
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> CapacityBlock:
-        if self.ends <= self.starts:
-            raise ValueError("a capacity block ends after it starts")
+        if self.end_date <= self.start_date:
+            raise invalid(
+                "a capacity block ends after it starts",
+                "Copy both dates from aws ec2 describe-capacity-reservations.",
+                key="endDate",
+            )
         return self
 
-    def open_at(self, now: datetime) -> bool:
-        return self.starts <= now < self.ends
+    @property
+    def size(self) -> int:
+        """How many instances the block holds."""
+        return self.nodes
+
+    @property
+    def target(self) -> str:
+        """The block's id."""
+        return self.id
+
+    @property
+    def reclaimed_at(self) -> datetime:
+        """When EC2 begins to terminate the instances."""
+        return self.end_date - RECLAIM_MARGIN
 
 
-Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock, Field(discriminator="kind")]
+Capacity = Annotated[OnDemand | Spot | CapacityReservation | CapacityBlock, Field(discriminator="kind")]

@@ -1,166 +1,151 @@
-"""Instance types, EFA and capacity: what EC2 would refuse, or grant and then not use."""
+"""Node groups and capacity: what EC2 or EKS would refuse, or grant and then not use."""
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 
-from cluster.instances import ACCELERATED, INSTANCE_TYPES, SYSTEM
-from cluster.settings.capacity import CapacityBlock, Reservation
-from cluster.settings.pools import AcceleratedPool, SystemPool
+from cluster.settings.capacity import CapacityBlock, CapacityReservation
+from cluster.settings.metadata import MAX_TAGS, OWN_TAGS
+from cluster.settings.node_groups import NodeGroupSettings, SystemNodeGroupSettings
 from cluster.settings.problems import Problem
-from cluster.settings.sections import Network
+from cluster.settings.sections import NetworkSettings
 
-RECLAIMED_BEFORE_END = timedelta(minutes=30)
-"""EC2 begins to terminate a block's instances so long before its end (EC2 guide, "Capacity Blocks")."""
-
-Pools = Mapping[str, AcceleratedPool]
+NodeGroups = Mapping[str, NodeGroupSettings]
 
 
-def types_are_known(pools: Pools) -> Iterator[Problem]:
-    for name, pool in pools.items():
-        if pool.instance_type not in ACCELERATED:
-            yield _unknown_type(f"pools.{name}.instanceType", pool.instance_type, ACCELERATED)
+def system_is_not_a_node_group(node_group_names: Collection[str]) -> Iterator[Problem]:
+    if "system" in node_group_names:
+        yield Problem(
+            "nodeGroups.system", "is the name of the system node group", "Choose another name, such as p5."
+        )
 
 
-def system_type_is_known(system_pool: SystemPool) -> Iterator[Problem]:
-    if system_pool.instance_type not in SYSTEM:
-        yield _unknown_type("systemPool.instanceType", system_pool.instance_type, SYSTEM)
-
-
-def _unknown_type(path: str, given: str, known: Sequence[str]) -> Problem:
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.75)
-    todo = f"Did you mean {close[0]}?" if close else f"Known here: {', '.join(known)} (cluster/instances.py)."
-    return Problem(path, f"{given} is not a type for this pool", todo)
-
-
-def pool_names_are_free(pools: Pools) -> Iterator[Problem]:
-    if "system" in pools:
-        yield Problem("pools.system", "is the name of the system pool", "Choose another name.")
-
-
-def pools_are_in_the_network(network: Network, pools: Pools) -> Iterator[Problem]:
-    for name, pool in pools.items():
-        if pool.zone not in network.zones:
+def node_groups_are_in_the_network(network: NetworkSettings, node_groups: NodeGroups) -> Iterator[Problem]:
+    for name, group in node_groups.items():
+        if group.zone not in network.zones:
             yield Problem(
-                f"pools.{name}.zone",
-                f"{pool.zone} is none of the network's zones ({', '.join(network.zones)})",
-                "Put the pool into one of them, or add the zone at the end of network.zones.",
+                f"nodeGroups.{name}.zone",
+                f"{group.zone} is none of the network's zones ({', '.join(network.zones)})",
+                "Choose one of them, or add the zone at the end of network.zones.",
             )
 
 
-def efa_fits_the_type(pools: Pools) -> Iterator[Problem]:
-    for name, pool in pools.items():
-        instance = INSTANCE_TYPES.get(pool.instance_type)
-        if instance and pool.efa.interfaces is not None and pool.efa.interfaces > instance.efa:
+def efa_interfaces_fit_the_type(node_groups: NodeGroups) -> Iterator[Problem]:
+    for name, group in node_groups.items():
+        most = group.instance.max_efa_interfaces
+        if group.efa_interfaces > most:
             yield Problem(
-                f"pools.{name}.efa.interfaces",
-                f"{pool.efa.interfaces} EFA interfaces, but a {instance.name} takes {instance.efa}",
-                "Leave it out to get as many as the type has.",
+                f"nodeGroups.{name}.efa.interfaces",
+                f"{group.efa_interfaces} EFA interfaces, but a {group.instance_type} supports {most}",
+                "Remove the key to get as many as the type supports.",
             )
 
 
-def reservations_fit(pools: Pools) -> Iterator[Problem]:
-    for name, pool in pools.items():
-        path, capacity = f"pools.{name}", pool.capacity
-        if not isinstance(capacity, Reservation | CapacityBlock):
+def reservations_suffice(node_groups: NodeGroups) -> Iterator[Problem]:
+    for name, group in node_groups.items():
+        path, capacity = f"nodeGroups.{name}", group.capacity
+        if not isinstance(capacity, CapacityReservation | CapacityBlock):
             continue
-        if capacity.zone and capacity.zone != pool.zone:
+        if capacity.zone and capacity.zone != group.zone:
             yield Problem(
                 f"{path}.zone",
-                f"{pool.zone} is not where the capacity is ({capacity.zone})",
+                f"{group.zone} is not the zone of the capacity ({capacity.zone})",
                 f"Set it to {capacity.zone}.",
             )
-        size = capacity.size if isinstance(capacity, Reservation) else capacity.nodes
-        if pool.nodes.max > size:
+        if group.nodes.max > capacity.size:
             yield Problem(
                 f"{path}.nodes.max",
-                f"up to {pool.nodes.max} nodes, but the reservation holds {size}",
+                f"up to {group.nodes.max} nodes, but the reservation holds {capacity.size}",
                 "Nodes beyond it never start: lower max, or reserve more.",
             )
 
 
-def reservations_are_shared_fairly(pools: Pools) -> Iterator[Problem]:
+def shared_reservations_suffice(node_groups: NodeGroups) -> Iterator[Problem]:
     users: dict[str, list[str]] = defaultdict(list)
-    for name, pool in pools.items():
-        capacity = pool.capacity
-        if isinstance(capacity, Reservation | CapacityBlock):
-            target = capacity.id or getattr(capacity, "resource_group", None)
-            if target:
-                users[target].append(name)
+    for name, group in node_groups.items():
+        if isinstance(group.capacity, CapacityReservation | CapacityBlock) and group.capacity.target:
+            users[group.capacity.target].append(name)
     for target, names in users.items():
-        wanted = sum(pools[name].nodes.max for name in names)
-        held = {getattr(pools[name].capacity, "nodes", 0) for name in names}
+        wanted = sum(node_groups[name].nodes.max for name in names)
+        held = {getattr(node_groups[name].capacity, "size", 0) for name in names}
         if len(names) > 1 and (len(held) > 1 or wanted > max(held)):
             yield Problem(
-                f"pools.{names[-1]}.capacity",
-                f"pools {', '.join(names)} share {target}: together up to {wanted} nodes, and it holds "
+                f"nodeGroups.{names[-1]}.capacity",
+                f"node groups {', '.join(names)} share {target}: together up to {wanted} nodes, and it holds "
                 f"{' or '.join(map(str, sorted(held)))}",
+                "Lower nodes.max of one of them, and write the reservation's size into each capacity.nodes.",
             )
 
 
-def placement_groups_fit(pools: Pools) -> Iterator[Problem]:
-    """A group and a reservation that was not made in it give fewer nodes than reserved, or none."""
-    for name, pool in pools.items():
-        if not pool.placement_group:
+def placement_groups_fit(node_groups: NodeGroups) -> Iterator[Problem]:
+    """A reservation is used only by instances of the placement group that it was created in."""
+    for name, group in node_groups.items():
+        if not group.placement_group:
             continue
-        if isinstance(pool.capacity, CapacityBlock):
+        if isinstance(group.capacity, CapacityBlock):
             yield Problem(
-                f"pools.{name}.placementGroup",
-                "a capacity block is placed by EC2 already",
+                f"nodeGroups.{name}.placementGroup",
+                "EC2 places the instances of a capacity block itself",
                 "Set it to false.",
             )
-        elif isinstance(pool.capacity, Reservation) and pool.capacity.create is None:
+        elif isinstance(group.capacity, CapacityReservation) and group.capacity.create is None:
             yield Problem(
-                f"pools.{name}.placementGroup",
-                "a new group can't hold a reservation that was made elsewhere",
+                f"nodeGroups.{name}.placementGroup",
+                "an existing reservation can't be used from a new placement group",
                 "Set it to false, and capacity.placementGroupArn to the reservation's own group if it has one.",
             )
 
 
-def blocks_are_open(pools: Pools, now: datetime) -> Iterator[Problem]:
-    """Instances of a block start in its window only, and a group that can't start any fails as a whole."""
-    for name, pool in pools.items():
-        block = pool.capacity
+def blocks_are_open(node_groups: NodeGroups, now: datetime) -> Iterator[Problem]:
+    """A block's instances start within its window only, and without any the creation of the node group fails."""
+    for name, group in node_groups.items():
+        block = group.capacity
         if not isinstance(block, CapacityBlock):
             continue
-        if now >= block.ends - RECLAIMED_BEFORE_END:
+        if now >= block.reclaimed_at:
             yield Problem(
-                f"pools.{name}.capacity.ends",
-                f"the capacity block ends at {block.ends:%Y-%m-%d %H:%M %Z}, and EC2 takes its instances back "
-                "30 minutes earlier",
-                "Name the next block, or remove the pool.",
+                f"nodeGroups.{name}.capacity.endDate",
+                f"the capacity block ends at {block.end_date:%Y-%m-%d %H:%M %Z}, and EC2 terminates its instances "
+                "from 30 minutes earlier on",
+                "Name the next block, or remove the node group.",
             )
-        elif now < block.starts and pool.nodes.desired > 0:
+        elif now < block.start_date and group.nodes.desired > 0:
             yield Problem(
-                f"pools.{name}.nodes.desired",
-                f"{pool.nodes.desired} nodes, but the capacity block starts at {block.starts:%Y-%m-%d %H:%M %Z}",
-                "Set desired and min to 0 until then, and scale the pool when it has started.",
+                f"nodeGroups.{name}.nodes.desired",
+                f"{group.nodes.desired} nodes, but the capacity block starts at "
+                f"{block.start_date:%Y-%m-%d %H:%M %Z}",
+                "Set desired and min to 0 until then, and scale the node group when it has started.",
             )
 
 
-def targets_are_in_the_region(region: str, pools: Pools) -> Iterator[Problem]:
-    for name, pool in pools.items():
-        if isinstance(pool.capacity, Reservation):
+def arns_are_of_the_region(region: str, node_groups: NodeGroups) -> Iterator[Problem]:
+    for name, group in node_groups.items():
+        if isinstance(group.capacity, CapacityReservation):
             for key, arn in (
-                ("resourceGroup", pool.capacity.resource_group),
-                ("placementGroupArn", pool.capacity.placement_group_arn),
+                ("resourceGroupArn", group.capacity.resource_group_arn),
+                ("placementGroupArn", group.capacity.placement_group_arn),
             ):
                 if arn and arn.split(":")[3] != region:
-                    yield Problem(f"pools.{name}.capacity.{key}", f"{arn} is not in {region}")
+                    yield Problem(
+                        f"nodeGroups.{name}.capacity.{key}",
+                        f"{arn} is not in {region}",
+                        f"Name one of {region}, or change shardyard:region.",
+                    )
 
 
-CHECKS = (
-    types_are_known,
-    system_type_is_known,
-    pool_names_are_free,
-    pools_are_in_the_network,
-    efa_fits_the_type,
-    reservations_fit,
-    reservations_are_shared_fairly,
-    placement_groups_fit,
-    blocks_are_open,
-    targets_are_in_the_region,
-)
+def tags_fit_together(
+    tags: Mapping[str, str], node_groups: NodeGroups, system_node_group: SystemNodeGroupSettings
+) -> Iterator[Problem]:
+    """A node group has the stack's tags, its own, and those of the program."""
+    groups: dict[str, NodeGroupSettings | SystemNodeGroupSettings] = {"systemNodeGroup": system_node_group}
+    groups |= {f"nodeGroups.{name}": group for name, group in node_groups.items()}
+    for path, group in groups.items():
+        count = len({*tags, *group.tags, *OWN_TAGS})
+        if count > MAX_TAGS:
+            yield Problem(
+                f"{path}.tags",
+                f"{count} tags together with shardyard:tags and {' and '.join(OWN_TAGS)}; AWS allows {MAX_TAGS}",
+                f"Remove {count - MAX_TAGS} of them.",
+            )

@@ -1,88 +1,103 @@
-"""The file system and the jobs, against the pools that they live on."""
+"""The file system and the jobs, compared with the node groups that they use."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-import yaml
-
-from cluster.instances import INSTANCE_TYPES
-from cluster.settings.pools import AcceleratedPool
+from cluster.settings import words
+from cluster.settings.node_groups import NodeGroupSettings
 from cluster.settings.problems import Problem
-from cluster.settings.sections import MOUNT_PATH, Network, Storage, Training
+from cluster.settings.sections import MOUNT_PATH, NetworkSettings, Storage, Training
+from trainer import config as job_file
+from trainer.exits import Failure
 
-Pools = Mapping[str, AcceleratedPool]
+NodeGroups = Mapping[str, NodeGroupSettings]
 
 
-def file_system_is_in_the_network(network: Network, storage: Storage) -> Iterator[Problem]:
+def file_system_is_in_the_network(network: NetworkSettings, storage: Storage) -> Iterator[Problem]:
     if storage.file_system.zone not in network.zones:
         what = f"{storage.file_system.zone} is none of the network's zones ({', '.join(network.zones)})"
-        yield Problem("storage.fileSystem.zone", what)
+        yield Problem("storage.fileSystem.zone", what, "Choose the zone of the node groups that use it.")
 
 
-def jobs_have_a_pool(pools: Pools, storage: Storage, training: Training) -> Iterator[Problem]:
+def node_groups_of_jobs_exist(node_group_names: Collection[str], training: Training) -> Iterator[Problem]:
     for name, job in training.jobs.items():
-        path = f"training.jobs.{name}.pool"
-        if job.pool not in pools:
-            close = difflib.get_close_matches(job.pool, pools, n=1)
-            known = f"Did you mean {close[0]}?" if close else f"Pools here: {', '.join(pools) or 'none'}."
-            yield Problem(path, f"there is no pool {job.pool}", known)
-        elif pools[job.pool].zone != storage.file_system.zone:
+        if job.node_group not in node_group_names:
+            close = words.nearest(job.node_group, sorted(node_group_names))
+            known = ", ".join(sorted(node_group_names)) or "none"
             yield Problem(
-                path,
-                f"pool {job.pool} is in {pools[job.pool].zone}, and the file system in {storage.file_system.zone}",
-                "Put both into one zone: Lustre across zones is slow, and its traffic is billed.",
+                f"training.jobs.{name}.nodeGroup",
+                f"there is no node group {job.node_group}",
+                f"Did you mean {close}?" if close else f"Node groups: {known}.",
             )
 
 
-def jobs_fit_their_pool(pools: Pools, training: Training) -> Iterator[Problem]:
+def jobs_are_in_the_file_system_s_zone(
+    node_groups: NodeGroups, storage: Storage, training: Training
+) -> Iterator[Problem]:
     for name, job in training.jobs.items():
-        pool = pools.get(job.pool)
-        instance = INSTANCE_TYPES.get(pool.instance_type) if pool else None
-        if pool is None or instance is None:
+        group = node_groups.get(job.node_group)
+        if group and group.zone != storage.file_system.zone:
+            yield Problem(
+                f"training.jobs.{name}.nodeGroup",
+                f"node group {job.node_group} is in {group.zone}, and the file system in "
+                f"{storage.file_system.zone}",
+                "Move both to one zone: Lustre across zones is slow, and its traffic is billed.",
+            )
+
+
+def jobs_fit_their_node_group(node_groups: NodeGroups, training: Training) -> Iterator[Problem]:
+    for name, job in training.jobs.items():
+        group = node_groups.get(job.node_group)
+        if group is None:
             continue
-        interfaces = instance.efa if pool.efa.interfaces is None else pool.efa.interfaces
-        asked = {"gpu": job.resources.gpu, "efa": job.resources.efa}
-        fit = []
-        for kind, there in (("gpu", instance.gpus), ("efa", interfaces)):
-            given = asked[kind]
-            wanted = there if given is None else given
-            if wanted > there:
+        requests = {
+            "gpu": (job.resources.gpus_on(group), group.instance.gpus),
+            "efa": (job.resources.efa_on(group), group.efa_interfaces),
+        }
+        per_node = []
+        for resource, (wanted, available) in requests.items():
+            if wanted > available:
                 yield Problem(
-                    f"training.jobs.{name}.resources.{kind}",
-                    f"a worker asks for {wanted}, and a node of pool {job.pool} has {there}",
+                    f"training.jobs.{name}.resources.{resource}",
+                    f"a worker requests {wanted}, and a node of {job.node_group} has {available}",
+                    f"Use {available} or less.",
                 )
             elif wanted:
-                fit.append(there // wanted)
-        room = pool.nodes.max * min(fit, default=pool.max_pods)
+                per_node.append(available // wanted)
+        room = group.nodes.max * min(per_node, default=group.max_pods)
         if job.workers.max > room > 0:
             yield Problem(
                 f"training.jobs.{name}.workers.max",
-                f"{job.workers.max} workers, and pool {job.pool} has room for {room}",
-                "Lower it, ask for less in resources, or raise the pool's nodes.max.",
+                f"{job.workers.max} workers, and node group {job.node_group} has room for {room}",
+                "Lower it, request less in resources, or raise the node group's nodes.max.",
             )
 
 
-def job_files_exist(directory: Path, training: Training) -> Iterator[Problem]:
+def job_files_are_valid(directory: Path, training: Training) -> Iterator[Problem]:
+    """The trainer's own check (it needs no torch), then what the cluster needs of a job file."""
     for name, job in training.jobs.items():
         path, file = f"training.jobs.{name}.config", directory / job.config
         try:
-            content = yaml.safe_load(file.read_text())
-        except (OSError, yaml.YAMLError) as error:
-            yield Problem(path, f"{file} can't be read: {error}")
-            continue
-        if not isinstance(content, dict):
-            yield Problem(path, f"{file} holds no settings (a YAML mapping)")
-        elif content.get("name") != name:
-            what = f"{file} calls itself {content.get('name')!r}, not {name!r}"
-            yield Problem(
-                path, what, "Give the job and its file one name: it is the folder of its checkpoints."
-            )
-        elif not str(content.get("output", "")).startswith(f"{MOUNT_PATH}/"):
-            what = f"{file} has its output at {content.get('output')!r}, outside the file system"
-            yield Problem(path, what, f"Put it below {MOUNT_PATH}/jobs, so that it outlives the pod.")
-
-
-CHECKS = (file_system_is_in_the_network, jobs_have_a_pool, jobs_fit_their_pool, job_files_exist)
+            content = job_file.load(file)
+        except Failure as failure:
+            # The first line counts the problems, each further line is one.
+            for line in str(failure).splitlines()[1:]:
+                yield Problem(path, f"{file}: {line.strip()}", "trainer/README.md describes job files.")
+        except (OverflowError, RecursionError, TypeError):
+            what = f"{file} is not a job file: it has values or nesting that YAML readers refuse"
+            yield Problem(path, what, "trainer/README.md describes job files.")
+        else:
+            if content.name != name:
+                yield Problem(
+                    path,
+                    f"{file} has the name {content.name!r}, not {name!r}",
+                    "Give the job and its file one name: it is the folder of its checkpoints.",
+                )
+            if not content.output.is_relative_to(MOUNT_PATH):
+                yield Problem(
+                    path,
+                    f"{file} has its output at {str(content.output)!r}, outside the file system",
+                    f"Choose a folder below {MOUNT_PATH}/jobs: it outlives the pod.",
+                )

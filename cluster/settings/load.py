@@ -1,86 +1,31 @@
-"""From a stack file, or from the engine's copy of it, to Settings."""
+"""From a stack file to Settings, with the engine's copy of it or without.
+
+The file is the one source. The engine hands its program the configuration as it read it; that is compared with the
+file, and only secrets, which are encrypted in the file, come from the engine.
+"""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from cluster.settings import checks
-from cluster.settings.base import Name, Region, Section, form
-from cluster.settings.images import Images
-from cluster.settings.pools import AcceleratedPool, SystemPool
-from cluster.settings.problems import Problem, SettingsError, from_validation, unknown_key
-from cluster.settings.sections import (
-    Access,
-    Kubernetes,
-    Network,
-    Observability,
-    Storage,
-    TrainerImage,
-    Training,
-)
+from cluster.settings import checks, words
+from cluster.settings.base import Name
+from cluster.settings.problems import Problem, SettingsError
+from cluster.settings.reading import read
+from cluster.settings.schema import example, of, written
+from cluster.settings.stack import PROJECT, Settings, StackFile, top_level
+from cluster.settings.validation import MISSING, validate
 
-PROJECT = "shardyard"
-M = TypeVar("M", bound=BaseModel)
-
-
-class _Top(Section):
-    """The keys that are no section of their own."""
-
-    region: Region
-    tags: dict[str, str] = Field(default_factory=dict)
-    accounts: tuple[Annotated[str, form(r"^\d{12}$", '"123456789012"')], ...] = ()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """All settings of one stack. `directory` is where the stack file's relative paths start."""
-
-    stack: str
-    directory: Path
-    region: str
-    tags: Mapping[str, str]
-    accounts: tuple[str, ...]
-    """The only account numbers that this stack may be brought up in. Empty: any."""
-    network: Network
-    kubernetes: Kubernetes
-    access: Access
-    system_pool: SystemPool
-    pools: Mapping[str, AcceleratedPool]
-    storage: Storage
-    image: TrainerImage
-    images: Images
-    training: Training
-    observability: Observability
-
-    @property
-    def name(self) -> str:
-        """The cluster's name, and the first word of every other one."""
-        return f"{PROJECT}-{self.stack}"
-
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "network": Network,
-    "kubernetes": Kubernetes,
-    "access": Access,
-    "systemPool": SystemPool,
-    "storage": Storage,
-    "image": TrainerImage,
-    "images": Images,
-    "training": Training,
-    "observability": Observability,
-}
-_OPTIONAL = {"access", "images", "training", "observability"}
-_ATTRIBUTES = {"systemPool": "system_pool"}
-KNOWN = [*(field.alias or name for name, field in _Top.model_fields.items()), *SECTIONS, "pools"]
+PREFIX = f"{PROJECT}:"
+SECRET = "(secret)"
+"""In place of an encrypted text, where there is no engine to decrypt it."""
 
 
 def load_stack_file(path: str | Path, now: datetime | None = None) -> Settings:
@@ -90,110 +35,172 @@ def load_stack_file(path: str | Path, now: datetime | None = None) -> Settings:
     """
     path = Path(path)
     stack = path.name.removeprefix("Pulumi.").removesuffix(".yaml")
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise SettingsError(str(path), [Problem("(file)", f"can't be read: {error}")]) from None
-    config = content.get("config") if isinstance(content, dict) else None
-    if not isinstance(config, dict):
-        raise SettingsError(str(path), [Problem("config", "is missing: the settings are its keys")])
-    prefix = f"{PROJECT}:"
-    values = {
-        str(key).removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)
-    }
+    values = {key: _without_engine(value) for key, value in _configuration(path).items()}
     return parse(stack, path.parent, values, source=str(path), now=now)
 
 
 def from_engine(
     stack: str, config: Mapping[str, str], directory: Path, now: datetime | None = None
 ) -> Settings:
-    """Take the settings from the engine's configuration, where every object is a JSON text."""
-    prefix = f"{PROJECT}:"
-    values = {}
-    for key, text in config.items():
-        if key.startswith(prefix):
-            is_json = text[:1] in ("{", "[")
-            values[key.removeprefix(prefix)] = json.loads(text) if is_json else text
-    return parse(stack, directory, values, source=f"stack {stack}", now=now)
+    """Read the stack file as part of the program. `config` is the engine's: a text for each key, objects as JSON.
+
+    Raises SettingsError as `load_stack_file` does, and where the engine has other values than the file.
+    """
+    path = directory / f"Pulumi.{stack}.yaml"
+    given = {key.removeprefix(PREFIX): text for key, text in config.items() if key.startswith(PREFIX)}
+    values = _configuration(path)
+    problems = []
+    for key in sorted({*given, *values}):
+        if key not in values:
+            what, todo = "is not in the stack file, and the engine has it", "Write it into the file."
+        elif key not in given or not _agree(values[key], engine := _decoded(values[key], given[key])):
+            what = "is another value in the engine than in the stack file"
+            todo = (
+                "Change the file; --config-file, environments and defaults in Pulumi.yaml are not supported."
+            )
+        else:
+            values[key] = _with_secrets(values[key], engine)
+            continue
+        problems.append(Problem(f"{PREFIX}{key}", what, todo))
+    if problems:
+        raise SettingsError(str(path), problems)
+    return parse(stack, directory, values, source=str(path), now=now)
 
 
 def parse(
     stack: str, directory: Path, values: Mapping[str, Any], *, source: str, now: datetime | None = None
 ) -> Settings:
-    """Validate every section by itself, then whatever can be said of the valid ones together."""
+    """Validate every section by itself, then what can be said of the valid ones together."""
     problems: list[Problem] = []
-    parts: dict[str, Any] = {}
     try:
         TypeAdapter(Name).validate_python(stack)
     except ValidationError:
-        what = f"{stack!r} can't be part of a cluster's name: a–z, 0–9 and -, at most 30"
-        problems.append(Problem("(stack name)", what))
-    for key in values:
-        if key not in KNOWN:
-            problems.append(unknown_key(f"{PROJECT}:{key}", key, KNOWN))
-    top = {key: values[key] for key in ("region", "tags", "accounts") if key in values}
-    head = _validate(_Top, top, f"{PROJECT}:", problems)
-    if head:
-        parts.update(region=head.region, tags=head.tags, accounts=head.accounts)
-    for key, model in SECTIONS.items():
-        path = f"{PROJECT}:{key}"
-        if key not in values and key not in _OPTIONAL:
-            problems.append(Problem(path, "is missing"))
-        elif section := _validate(model, values.get(key, {}), path, problems):
-            parts[_ATTRIBUTES.get(key, key)] = section
-    parts["pools"] = _pools(values.get("pools", {}), problems)
-    for problem in checks.run({**parts, "directory": directory, "now": now or datetime.now(UTC)}):
-        problems.append(Problem(f"{PROJECT}:{problem.path}", problem.what, problem.todo))
+        what = f"{stack!r} can't be part of a cluster's name"
+        problems.append(
+            Problem("(stack name)", what, "Use a–z, 0–9 and -, a letter first, at most 30 characters.")
+        )
+    known = top_level()
+    given = _known_keys(values, known, problems)
+    parts: dict[str, Any] = {"directory": directory, "now": now or datetime.now(UTC)}
+    for name, field in StackFile.model_fields.items():
+        key = field.alias or name
+        path = f"{PREFIX}{key}"
+        if key not in given:
+            if field.is_required():
+                problems.append(Problem(path, "is missing", f"Such as {written(of(field))}."))
+            else:
+                parts[name] = field.get_default(call_default_factory=True)
+        elif given[key] is None:
+            problems.append(Problem(path, "has no value", f"Such as {written(of(field))}."))
+        elif key == "nodeGroups":
+            parts[name] = _node_groups(field.annotation, given[key], path, problems)
+        else:
+            value = validate(field.annotation, given[key], path, problems, tuple(field.metadata))
+            if value is not MISSING:
+                parts[name] = value
+    names = given.get("nodeGroups", {})
+    parts["node_group_names"] = frozenset(names if isinstance(names, dict) else ())
+    for problem in checks.run(parts):
+        problems.append(Problem(f"{PREFIX}{problem.path}", problem.what, problem.todo))
     if problems:
         raise SettingsError(source, problems)
-    settings = {"stack": stack, "directory": directory, **parts}
-    return Settings(**{field.name: settings[field.name] for field in fields(Settings)})
+    parts["stack"] = stack
+    return Settings(**{field.name: parts[field.name] for field in fields(Settings)})
 
 
-def _pools(value: Any, problems: list[Problem]) -> dict[str, AcceleratedPool]:
-    """Each pool by itself, so that one bad pool doesn't hide what is wrong with the others."""
-    path = f"{PROJECT}:pools"
+def _known_keys(
+    values: Mapping[str, Any], known: Mapping[str, Any], problems: list[Problem]
+) -> dict[str, Any]:
+    """The values by known keys. A key with an old name is reported, and its value checked under the new one."""
+    given = {}
+    for key, value in values.items():
+        if key in known:
+            given[key] = value
+            continue
+        advice = words.advice("StackFile", key, list(known))
+        problems.append(Problem(f"{PREFIX}{key}", "is not a known key", advice))
+        meant = words.renamed("StackFile", key) or words.same(key, known)
+        if meant and meant not in values:
+            given[meant] = value
+    return given
+
+
+def _node_groups(annotation: Any, value: Any, path: str, problems: list[Problem]) -> dict[str, Any]:
+    """Each node group by itself, so that one bad node group doesn't hide what is wrong with the others."""
     if not isinstance(value, dict):
-        problems.append(Problem(path, "is a mapping from the pool's name to its settings"))
+        what = f"{value!r:.60} is not a mapping from the node group's name to its settings"
+        problems.append(Problem(path, what, f"Such as {written(example(annotation))}."))
         return {}
-    pools = {}
+    found = {}
     for name, content in value.items():
-        try:
-            TypeAdapter(Name).validate_python(name)
-        except ValidationError:
-            problems.append(Problem(f"{path}.{name}", "is no name for a pool: a–z, 0–9 and -, at most 30"))
-        if pool := _validate(AcceleratedPool, content, f"{path}.{name}", problems):
-            pools[name] = pool
-    return pools
+        entry = validate(annotation, {name: content}, path, problems)
+        if entry is not MISSING:
+            found.update(entry)
+    return found
 
 
-def _validate(model: type[M], value: Any, path: str, problems: list[Problem]) -> M | None:
-    """A section, or None. A section whose only fault are unknown keys is still there for the checks."""
+def _configuration(path: Path) -> dict[str, Any]:
+    """The project's own values by key, without its prefix. Raises SettingsError."""
+    content = read(path)
+    config = content.get("config") if isinstance(content, dict) else None
+    if not isinstance(config, dict):
+        todo = f"Begin with config: and, below it, {PREFIX}region: us-east-1."
+        raise SettingsError(str(path), [Problem("config", "is missing: the settings are its keys", todo)])
+    problems, values = [], {}
+    for key, value in config.items():
+        namespace, colon, rest = key.partition(":")
+        if namespace == PROJECT and colon:
+            values[rest] = value
+        elif not colon or words.nearest(namespace, [PROJECT], cutoff=0.75):
+            # Pulumi reads a key without a prefix as the project's, and rewrites the file accordingly.
+            name = rest if colon else key
+            problems.append(Problem(key, "lacks the project's prefix", f"Write {PREFIX}{name}."))
+    if problems:
+        raise SettingsError(str(path), problems)
+    return values
+
+
+def _is_secret(value: Any) -> bool:
+    """{secure: …}, as `pulumi config set --secret` writes it (sdk/go/common/resource/config, isSecureValue)."""
+    return isinstance(value, dict) and list(value) == ["secure"] and isinstance(value["secure"], str)
+
+
+def _without_engine(value: Any) -> Any:
+    """The value with a placeholder for each secret."""
+    if _is_secret(value):
+        return SECRET
+    if isinstance(value, dict):
+        return {key: _without_engine(entry) for key, entry in value.items()}
+    return [_without_engine(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _decoded(value: Any, text: str) -> Any:
+    """The engine's text as a value: only texts are no JSON, and null is the empty text."""
+    if isinstance(value, str) or (_is_secret(value) and text[:1] not in ("{", "[")):
+        return text
+    if value is None and not text:
+        return None
     try:
-        return _strictly(model, value)
-    except ValidationError as error:
-        problems.extend(from_validation(error, model, path))
-        details = error.errors(include_url=False, include_input=False)
-        if any(detail["type"] != "extra_forbidden" for detail in details):
-            return None
-    # What remains without them may be wrong as a whole, which nobody has looked at yet.
-    return _validate(model, _without(value, [detail["loc"] for detail in details]), path, problems)
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
-def _strictly(model: type[M], value: Any) -> M:
-    """Through JSON, where a list is a tuple and a text is a time, but "1" is still no number."""
-    return model.model_validate_json(
-        json.dumps(value, default=lambda moment: moment.isoformat()), by_alias=True, by_name=False
-    )
+def _agree(value: Any, engine: Any) -> bool:
+    """Whether the engine has the file's value, secrets aside. True is not 1 here."""
+    if _is_secret(value):
+        return True
+    if isinstance(value, dict) and isinstance(engine, dict):
+        return value.keys() == engine.keys() and all(_agree(value[key], engine[key]) for key in value)
+    if isinstance(value, list) and isinstance(engine, list):
+        return len(value) == len(engine) and all(map(_agree, value, engine))
+    return value == engine and isinstance(value, bool) == isinstance(engine, bool)
 
 
-def _without(value: Any, locations: Iterable[tuple[int | str, ...]]) -> Any:
-    """A copy of `value` that lacks the keys at these locations (which hold unions' tags as well)."""
-    value = copy.deepcopy(value)
-    for *parents, key in locations:
-        node: Any = value
-        for part in parents:
-            if isinstance(part, int) or part in node:
-                node = node[part]
-        node.pop(key, None)
-    return value
+def _with_secrets(value: Any, engine: Any) -> Any:
+    """The file's value, with the engine's in place of secrets."""
+    if _is_secret(value):
+        return engine
+    if isinstance(value, dict):
+        return {key: _with_secrets(entry, engine[key]) for key, entry in value.items()}
+    return list(map(_with_secrets, value, engine)) if isinstance(value, list) else value

@@ -12,12 +12,13 @@ import yaml
 from cluster.settings import Problem, Settings, SettingsError, load_stack_file
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
+JOB = (Path(__file__).parents[2] / "stacks/jobs/local.yaml").read_text().replace("llama-local", "llama")
 RIGHT: dict[str, Any] = {
     "region": "us-east-1",
     "network": {"cidr": "10.40.0.0/16", "zones": ["use1-az4", "use1-az6"]},
     "kubernetes": {
         "version": "1.34",
-        "amiRelease": "1.34.9-20260801",
+        "amiReleaseVersion": "1.34.9-20260801",
         "addons": {
             "vpc-cni": "v1.22.4-eksbuild.3",
             "kube-proxy": "v1.34.6-eksbuild.21",
@@ -26,8 +27,8 @@ RIGHT: dict[str, Any] = {
             "aws-fsx-csi-driver": "v1.9.0-eksbuild.1",
         },
     },
-    "systemPool": {"instanceType": "m7i.xlarge", "nodes": {"min": 2, "desired": 2, "max": 4}},
-    "pools": {
+    "systemNodeGroup": {"instanceType": "m7i.xlarge", "nodes": {"min": 2, "desired": 2, "max": 4}},
+    "nodeGroups": {
         "p5": {
             "instanceType": "p5.48xlarge",
             "zone": "use1-az6",
@@ -37,7 +38,9 @@ RIGHT: dict[str, Any] = {
     },
     "storage": {"fileSystem": {"zone": "use1-az6", "capacityGib": 4800}},
     "image": {"base": f"example.com/base@sha256:{'a' * 64}"},
-    "training": {"jobs": {"llama": {"config": "job.yaml", "pool": "p5", "workers": {"min": 16, "max": 16}}}},
+    "training": {
+        "jobs": {"llama": {"config": "job.yaml", "nodeGroup": "p5", "workers": {"min": 16, "max": 16}}}
+    },
 }
 
 
@@ -56,12 +59,17 @@ def changed(**changes: Any) -> dict[str, Any]:
     return values
 
 
-def load(folder: Path, values: dict[str, Any], stack: str = "test", now: datetime = NOW) -> Settings:
-    """Through a file, as commands do."""
-    (folder / "job.yaml").write_text("name: llama\noutput: /fsx/jobs/llama\n")
+def write(folder: Path, values: dict[str, Any], stack: str = "test") -> Path:
+    """The stack file, and a job file beside it."""
+    (folder / "job.yaml").write_text(JOB)
     file = folder / f"Pulumi.{stack}.yaml"
     file.write_text(yaml.safe_dump({"config": {f"shardyard:{key}": value for key, value in values.items()}}))
-    return load_stack_file(file, now=now)
+    return file
+
+
+def load(folder: Path, values: dict[str, Any], stack: str = "test", now: datetime = NOW) -> Settings:
+    """Through a file, as commands do."""
+    return load_stack_file(write(folder, values, stack), now=now)
 
 
 def problems(folder: Path, values: dict[str, Any], **options: Any) -> dict[str, Problem]:

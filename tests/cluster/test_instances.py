@@ -29,8 +29,8 @@ def test_row_says_what_ec2_says(row: InstanceType, facts: dict[str, Any]) -> Non
     card_0 = network["NetworkCards"][0]
     assert row.vcpus == fact["VCpuInfo"]["DefaultVCpus"]
     assert row.memory_gib * 1024 == fact["MemoryInfo"]["SizeInMiB"]
-    assert row.cards == network["MaximumNetworkCards"]
-    assert row.efa == network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
+    assert row.network_cards == network["MaximumNetworkCards"]
+    assert row.max_efa_interfaces == network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
     assert row.interfaces_on_card_0 == card_0["MaximumNetworkInterfaces"]
     assert row.addresses_per_interface == network["Ipv4AddressesPerInterface"]
     gpus = fact.get("GpuInfo", {}).get("Gpus", [])
@@ -38,30 +38,32 @@ def test_row_says_what_ec2_says(row: InstanceType, facts: dict[str, Any]) -> Non
     assert [row.gpu] == ([gpu["Name"] for gpu in gpus] or [""])
     assert row.gpu_memory_gib == (gpus[0]["MemoryInfo"]["SizeInMiB"] // 1024 if gpus else 0)
     disks = fact.get("InstanceStorageInfo", {}).get("Disks", [])
-    assert (row.disks, row.disk_gb) == ((disks[0]["Count"], disks[0]["SizeInGB"]) if disks else (0, 0))
+    assert (row.instance_store_volumes, row.instance_store_volume_gb) == (
+        (disks[0]["Count"], disks[0]["SizeInGB"]) if disks else (0, 0)
+    )
 
 
 def test_efa_fits_the_cards() -> None:
     """With card 0 or without it, there is a card for every EFA interface."""
     for row in INSTANCE_TYPES.values():
-        assert row.efa <= row.cards - (not row.efa_on_card_0)
+        assert row.max_efa_interfaces <= row.network_cards - (not row.efa_on_card_0)
 
 
 def test_allocatable_cpu_is_what_nodes_report() -> None:
-    assert INSTANCE_TYPES["p4de.24xlarge"].cpu_for_pods == 95690
-    assert INSTANCE_TYPES["p5.48xlarge"].cpu_for_pods == 191450
-    assert INSTANCE_TYPES["m7i.large"].cpu_for_pods == 1930
+    assert INSTANCE_TYPES["p4de.24xlarge"].allocatable_cpu_millicores == 95690
+    assert INSTANCE_TYPES["p5.48xlarge"].allocatable_cpu_millicores == 191450
+    assert INSTANCE_TYPES["m7i.large"].allocatable_cpu_millicores == 1930
 
 
 def test_memory_for_pods_is_below_what_nodes_report() -> None:
-    assert INSTANCE_TYPES["p4de.24xlarge"].memory_for_pods_gib <= 1146004920 / 2**20
-    assert INSTANCE_TYPES["p5.48xlarge"].memory_for_pods_gib <= 2052371068 / 2**20
+    assert INSTANCE_TYPES["p4de.24xlarge"].allocatable_memory_gib <= 1146004920 / 2**20
+    assert INSTANCE_TYPES["p5.48xlarge"].allocatable_memory_gib <= 2052371068 / 2**20
     for name in ACCELERATED:
         row = INSTANCE_TYPES[name]
-        assert 0.9 < row.memory_for_pods_gib / row.memory_gib < 0.96
+        assert 0.9 < row.allocatable_memory_gib / row.memory_gib < 0.96
 
 
-def test_every_type_is_for_one_kind_of_pool() -> None:
+def test_every_type_is_for_one_kind_of_node_group() -> None:
     assert {*ACCELERATED, *SYSTEM} == set(INSTANCE_TYPES)
     assert not set(ACCELERATED) & set(SYSTEM)
     assert {"p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge"} <= set(

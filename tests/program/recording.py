@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import runpy
+import shutil
+import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -131,6 +134,18 @@ class Monitor(pulumi.runtime.mocks.MockMonitor):
         return answer
 
 
+def _project(stack: str, content: dict[str, Any]) -> Path:
+    """The repository with this content of one stack file: the program reads it, and trusts nothing else."""
+    project = Path(tempfile.mkdtemp(prefix="shardyard-program-"))
+    atexit.register(shutil.rmtree, project, ignore_errors=True)
+    for entry in ROOT.iterdir():
+        if entry.name != "stacks":
+            (project / entry.name).symlink_to(entry)
+    shutil.copytree(ROOT / "stacks", project / "stacks")
+    (project / f"stacks/Pulumi.{stack}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return project
+
+
 @cache
 def run(
     stack: str, *, preview: bool = False, delete_data: bool | None = None, preparing: bool = False
@@ -145,7 +160,8 @@ def run(
         content["config"]["shardyard:storage"]["deleteData"] = delete_data
     if preparing:
         corpus = {"source": "/fsx/data/texts", "output": "/fsx/data/corpus", "parts": 2}
-        content["config"]["shardyard:training"]["preparations"] = {"corpus": corpus}
+        content["config"]["shardyard:training"]["dataPreparationJobs"] = {"corpus": corpus}
+    project = _project(stack, content)
     config = {
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in content["config"].items()
@@ -164,7 +180,7 @@ def run(
         return pulumi.Output.from_input(exported).apply(recording.outputs.update)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
+        patch.chdir(project)
         patch.setattr(eks, "Cluster", Cluster)
         patch.setattr(pulumi, "export", exported.__setitem__)
         program()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cluster.identity import CI, TRAINERS, VIEWERS
-from cluster.settings.sections import Prometheus
+from cluster.settings.sections import PrometheusSettings
 from lab.settings import Lab
 from workloads import access, device_plugins, training_operator
 from workloads.manifests import FOLDER, load, render, without_descriptions
@@ -134,8 +134,8 @@ def test_prometheus_s_configuration_is_valid(tmp_path: Path) -> None:
 
 
 def test_a_new_configuration_is_a_new_prometheus_pod() -> None:
-    first = prometheus.deployment(IMAGE, Prometheus(), "a")["spec"]
-    second = prometheus.deployment(IMAGE, Prometheus(), "b")["spec"]
+    first = prometheus.deployment(IMAGE, PrometheusSettings(), "a")["spec"]
+    second = prometheus.deployment(IMAGE, PrometheusSettings(), "b")["spec"]
     assert first["template"]["metadata"] != second["template"]["metadata"]
 
 

@@ -14,7 +14,7 @@ import urllib3
 
 from cluster.identity import CI, TRAINERS, VIEWERS
 from cluster.settings import load_stack_file
-from cluster.settings.sections import Preparation
+from cluster.settings.sections import DataPreparationJob
 from lab import processes
 from lab.nodes.cluster_files import ClusterFiles, loopback
 from lab.nodes.components import control_plane
@@ -398,7 +398,9 @@ def test_our_own_jobs_and_their_pods_are_admitted(server: Server, stack: str) ->
     assert settings.training.jobs
     for name, one in settings.training.jobs.items():
         config = (STACKS / one.config).read_text()
-        made = training_job.manifest(name, NAMESPACE, one, settings.pools[one.pool], IMAGE, config, "bucket")
+        made = training_job.manifest(
+            name, NAMESPACE, one, settings.node_groups[one.node_group], IMAGE, config, "bucket"
+        )
         assert server.create(made, "trainer", TRAINERS) == (201, "")
         template = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
         assert server.create(pod(template), OPERATOR) == (201, "")
@@ -406,7 +408,7 @@ def test_our_own_jobs_and_their_pods_are_admitted(server: Server, stack: str) ->
 
 @pytest.mark.lab
 def test_pods_of_preparations_and_the_operator_s_own_container_are_admitted(server: Server) -> None:
-    asked = Preparation(source="/fsx/data/texts", output="/fsx/data/corpus", parts=2)
+    asked = DataPreparationJob(source="/fsx/data/texts", output="/fsx/data/corpus", parts=2)
     template = preparation.manifest("corpus", NAMESPACE, asked, IMAGE)["spec"]["template"]
     assert (
         server.create(pod(template), "system:serviceaccount:kube-system:job-controller", "system:masters")[0]

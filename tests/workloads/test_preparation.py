@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cluster.settings.sections import Preparation
+from cluster.settings.sections import DataPreparationJob
 from trainer import exits
 from trainer.data import prepare
 from workloads.preparation import WRONG, manifest
@@ -15,8 +15,10 @@ from workloads.preparation import WRONG, manifest
 IMAGE = f"registry/trainer@sha256:{'a' * 64}"
 
 
-def preparation(**changes: Any) -> Preparation:
-    return Preparation(**{"source": "/fsx/texts", "output": "/fsx/data/corpus", "parts": 16, **changes})
+def preparation(**changes: Any) -> DataPreparationJob:
+    return DataPreparationJob(
+        **{"source": "/fsx/texts", "output": "/fsx/data/corpus", "parts": 16, **changes}
+    )
 
 
 def container(document: dict[str, Any]) -> dict[str, Any]:
@@ -25,7 +27,7 @@ def container(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_part_has_a_pod_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = manifest("corpus", "training", preparation(parallel=4), IMAGE)["spec"]
+    spec = manifest("corpus", "training", preparation(parallelism=4), IMAGE)["spec"]
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 16, 4)
     assert manifest("corpus", "training", preparation(), IMAGE)["spec"]["parallelism"] == 16
     assert "--parts=16" in container({"spec": spec})["args"]

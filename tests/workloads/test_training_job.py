@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from cluster.instances import ACCELERATED, INSTANCE_TYPES
 from cluster.settings.capacity import OnDemand
-from cluster.settings.pools import AcceleratedPool, Efa, Nodes, Taint
+from cluster.settings.node_groups import Efa, NodeGroupSettings, Nodes, Taint
 from cluster.settings.sections import Job, WorkerResources, Workers
 from workloads.training_job import config_map_name, manifest, rendezvous_id, worker
 
 IMAGE = f"registry/trainer@sha256:{'a' * 64}"
 
 
-def pool(instance_type: str = "p5.48xlarge", **changes: Any) -> AcceleratedPool:
-    return AcceleratedPool(
+def pool(instance_type: str = "p5.48xlarge", **changes: Any) -> NodeGroupSettings:
+    return NodeGroupSettings(
         instance_type=instance_type,
         zone="use1-az6",
         nodes=Nodes(desired=16, max=16),
@@ -30,7 +30,7 @@ def pool(instance_type: str = "p5.48xlarge", **changes: Any) -> AcceleratedPool:
 def job(**changes: Any) -> Job:
     values: dict[str, Any] = {
         "config": "job.yaml",
-        "pool": "p5",
+        "node_group": "p5",
         "workers": Workers(min=4, max=16),
         **changes,
     }
@@ -38,7 +38,7 @@ def job(**changes: Any) -> Job:
 
 
 def made(
-    the_job: Job | None = None, the_pool: AcceleratedPool | None = None, config: str = "a: 1"
+    the_job: Job | None = None, the_pool: NodeGroupSettings | None = None, config: str = "a: 1"
 ) -> dict[str, Any]:
     return manifest("llama", "training", the_job or job(), the_pool or pool(), IMAGE, config, "bucket-1")
 
@@ -74,9 +74,9 @@ def test_a_worker_takes_a_whole_p5() -> None:
 def test_a_whole_node_s_worker_fits_the_node(name: str) -> None:
     instance = INSTANCE_TYPES[name]
     asks = worker(job(), pool(name))
-    assert (asks.gpu, asks.efa) == (instance.gpus, instance.efa)
-    assert int(asks.cpu) * 1000 <= instance.cpu_for_pods - 1000, "daemons need a core"
-    assert int(asks.memory.removesuffix("Gi")) <= instance.memory_for_pods_gib * 0.91
+    assert (asks.gpu, asks.efa) == (instance.gpus, instance.max_efa_interfaces)
+    assert int(asks.cpu) * 1000 <= instance.allocatable_cpu_millicores - 1000, "daemons need a core"
+    assert int(asks.memory.removesuffix("Gi")) <= instance.allocatable_memory_gib * 0.91
     assert int(asks.shared_memory.removesuffix("Gi")) < int(asks.memory.removesuffix("Gi"))
 
 
@@ -86,9 +86,9 @@ def test_workers_with_fewer_gpus_share_a_node(gpus: int) -> None:
     node = INSTANCE_TYPES["p5.48xlarge"]
     asks = worker(job(resources=WorkerResources(gpu=gpus)), pool())
     together = node.gpus // gpus
-    assert together * int(asks.cpu) * 1000 <= node.cpu_for_pods
-    assert together * int(asks.memory.removesuffix("Gi")) <= node.memory_for_pods_gib
-    assert together * asks.efa <= node.efa
+    assert together * int(asks.cpu) * 1000 <= node.allocatable_cpu_millicores
+    assert together * int(asks.memory.removesuffix("Gi")) <= node.allocatable_memory_gib
+    assert together * asks.efa <= node.max_efa_interfaces
 
 
 def test_a_job_overrides_what_a_worker_asks_for() -> None:

@@ -10,7 +10,7 @@ import yaml
 from cluster.labels import POOL_LABEL
 from cluster.settings import Settings
 from cluster.settings.base import image_reference
-from cluster.settings.sections import Prometheus as PrometheusSettings
+from cluster.settings.sections import PrometheusSettings
 from workloads.kubernetes import Kubernetes
 from workloads.manifests import Manifest
 from workloads.objects import Object

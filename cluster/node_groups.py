@@ -1,4 +1,4 @@
-"""Node pools: the system pool with the add-ons that live on it, and the accelerated ones."""
+"""Node groups: the system node group with the add-ons that run on it, and the accelerated ones."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 
 from cluster import policies
-from cluster.capacity import Capacity
 from cluster.control_plane import AFTER_NODES, ControlPlane, addon
-from cluster.launch_template import accelerated_template, node_labels, node_taints, purchase, system_template
+from cluster.launch_template import (
+    accelerated_template,
+    capacity_options,
+    node_labels,
+    node_taints,
+    system_template,
+)
 from cluster.names import prefix
 from cluster.network import Network
-from cluster.settings.pools import AcceleratedPool, SystemPool
-from cluster.settings.sections import Kubernetes
+from cluster.reserved_capacity import ReservedCapacity
+from cluster.settings.node_groups import NodeGroupSettings, SystemNodeGroupSettings
+from cluster.settings.sections import KubernetesSettings
 
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEKS_CNI_Policy",
     "AmazonEC2ContainerRegistryPullOnly",
-    "AmazonSSMManagedInstanceCore",  # a shell on a sick node without SSH keys or open ports
+    "AmazonSSMManagedInstanceCore",  # a shell on a failing node without SSH keys or open ports
 )
 
 
@@ -50,51 +56,51 @@ class NodeRole(pulumi.ComponentResource):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where pools go, and what they have in common."""
+class NodeGroupContext:
+    """What all node groups of a cluster share."""
 
     control_plane: ControlPlane
     network: Network
     node_role: NodeRole
-    kubernetes: Kubernetes
+    kubernetes: KubernetesSettings
     tags: Mapping[str, str]
-    """For instances, volumes and interfaces: the provider's default tags don't reach what EC2 launches."""
+    """For instances, volumes and interfaces: the provider's default tags don't apply to what EC2 launches."""
 
 
-class System(pulumi.ComponentResource):
-    """CPU nodes over all zones, then the add-ons that need nodes to run on."""
+class SystemNodeGroup(pulumi.ComponentResource):
+    """CPU nodes in all zones, then the add-ons that need nodes to run on."""
 
     def __init__(
         self,
         name: str,
-        settings: SystemPool,
-        place: Place,
+        settings: SystemNodeGroupSettings,
+        context: NodeGroupContext,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("shardyard:cluster:SystemPool", name, None, opts)
-        label, kubernetes, control_plane = f"{name}-system", place.kubernetes, place.control_plane
+        super().__init__("shardyard:cluster:SystemNodeGroup", name, None, opts)
+        label, kubernetes, control_plane = f"{name}-system", context.kubernetes, context.control_plane
         template = aws.ec2.LaunchTemplate(
             label,
             name_prefix=prefix(label, 99),
-            **system_template(settings, {"Name": label, **place.tags}),
+            **system_template(settings, {"Name": label, **context.tags}),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.pool = eks.ManagedNodeGroup(
+        self.node_group = eks.ManagedNodeGroup(
             label,
             cluster=control_plane.cluster,
             node_group_name_prefix=prefix(label, 37),
-            node_role=place.node_role.role,
-            subnet_ids=list(place.network.private_subnet_ids.values()),
+            node_role=context.node_role.role,
+            subnet_ids=list(context.network.private_subnet_ids.values()),
             ami_type="AL2023_x86_64_STANDARD",
             version=kubernetes.version,
-            release_version=settings.ami_release or kubernetes.ami_release,
+            release_version=settings.ami_release_version or kubernetes.ami_release_version,
             instance_types=[settings.instance_type],
             launch_template=_latest(template),
             scaling_config=_scaling(settings),
             ignore_scaling_changes=True,
             labels=node_labels("system", settings),
             tags=dict(settings.tags) or None,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[place.node_role, *control_plane.addons]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[context.node_role, *control_plane.addons]),
         )
         self.addons = [
             addon(
@@ -103,76 +109,76 @@ class System(pulumi.ComponentResource):
                 kind,
                 kubernetes.addons.by_name()[kind],
                 parent=self,
-                depends_on=[self.pool],
+                depends_on=[self.node_group],
             )
             for kind in AFTER_NODES
         ]
         self.register_outputs({})
 
 
-class AcceleratedPools(pulumi.ComponentResource):
-    """Pools with GPUs and EFA: a launch template and a managed node group each."""
+class AcceleratedNodeGroups(pulumi.ComponentResource):
+    """Node groups with GPUs and EFA, each with a launch template of its own."""
 
-    node_groups: dict[str, aws.eks.NodeGroup]
+    by_name: dict[str, aws.eks.NodeGroup]
 
     def __init__(
         self,
         name: str,
-        pools: Mapping[str, AcceleratedPool],
-        place: Place,
+        node_groups: Mapping[str, NodeGroupSettings],
+        context: NodeGroupContext,
         *,
-        capacity: Capacity,
+        capacity: ReservedCapacity,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("shardyard:cluster:AcceleratedPools", name, None, opts)
-        self.node_groups = {}
-        fabric = self._fabric(name, place.network.vpc_id) if pools else None
-        for pool_name, pool in pools.items():
-            assert fabric is not None
-            label = f"{name}-{pool_name}"
+        super().__init__("shardyard:cluster:AcceleratedNodeGroups", name, None, opts)
+        self.by_name = {}
+        efa = self._efa_security_group(name, context.network.vpc_id) if node_groups else None
+        for group_name, settings in node_groups.items():
+            assert efa is not None
+            label = f"{name}-{group_name}"
             template = aws.ec2.LaunchTemplate(
                 label,
                 name_prefix=prefix(label, 99),
                 **accelerated_template(
-                    pool,
-                    {"Name": label, **place.tags},
-                    security_groups=[place.control_plane.security_group_id, fabric.id],
-                    placement_group=capacity.placement_groups.get(pool_name),
-                    reservation_id=capacity.reservation_ids.get(pool_name),
+                    settings,
+                    {"Name": label, **context.tags},
+                    security_groups=[context.control_plane.security_group_id, efa.id],
+                    placement_group=capacity.placement_groups.get(group_name),
+                    reservation_id=capacity.reservation_ids.get(group_name),
                 ),
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            self.node_groups[pool_name] = aws.eks.NodeGroup(
+            self.by_name[group_name] = aws.eks.NodeGroup(
                 label,
-                cluster_name=place.control_plane.cluster_name,
+                cluster_name=context.control_plane.cluster_name,
                 node_group_name_prefix=prefix(label, 37),
-                node_role_arn=place.node_role.arn,
-                subnet_ids=[place.network.private_subnet_ids[pool.zone]],
+                node_role_arn=context.node_role.arn,
+                subnet_ids=[context.network.private_subnet_ids[settings.zone]],
                 ami_type="AL2023_x86_64_NVIDIA",
-                version=place.kubernetes.version,
-                release_version=pool.ami_release or place.kubernetes.ami_release,
-                capacity_type=purchase(pool.capacity).capacity_type,
+                version=context.kubernetes.version,
+                release_version=settings.ami_release_version or context.kubernetes.ami_release_version,
+                capacity_type=capacity_options(settings.capacity).capacity_type,
                 launch_template=_latest(template),
-                scaling_config=_scaling(pool),
-                # A full reservation has no spare node to put beside the old one.
+                scaling_config=_scaling(settings),
+                # A reservation in full use has no instance left to start beside the old one.
                 update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
-                labels=node_labels(pool_name, pool),
-                taints=[aws.eks.NodeGroupTaintArgs(**taint) for taint in node_taints(pool)],
-                tags={**pool.tags, "Name": label},
+                labels=node_labels(group_name, settings),
+                taints=[aws.eks.NodeGroupTaintArgs(**taint) for taint in node_taints(settings)],
+                tags={**settings.tags, "Name": label},
                 opts=pulumi.ResourceOptions(
                     parent=self,
-                    delete_before_replace=True,  # the reservation holds one group's nodes, not two
+                    delete_before_replace=True,  # a reservation has room for one group's nodes, not two
                     ignore_changes=["scalingConfig.desiredSize"],
-                    depends_on=[place.node_role, *place.control_plane.addons],
+                    depends_on=[context.node_role, *context.control_plane.addons],
                     custom_timeouts=pulumi.CustomTimeouts(create="60m", update="3h", delete="60m"),
                 ),
             )
         self.register_outputs(
-            {"node_groups": {key: group.node_group_name for key, group in self.node_groups.items()}}
+            {"node_groups": {key: group.node_group_name for key, group in self.by_name.items()}}
         )
 
-    def _fabric(self, name: str, vpc_id: pulumi.Input[str]) -> aws.ec2.SecurityGroup:
-        """EFA's traffic: everything, both ways, between members. A rule for 0.0.0.0/0 doesn't cover it."""
+    def _efa_security_group(self, name: str, vpc_id: pulumi.Input[str]) -> aws.ec2.SecurityGroup:
+        """All traffic between members, in both directions. EFA needs rules that name the group, not 0.0.0.0/0."""
         group = aws.ec2.SecurityGroup(
             f"{name}-efa",
             vpc_id=vpc_id,
@@ -195,11 +201,11 @@ class AcceleratedPools(pulumi.ComponentResource):
 
 
 def _latest(template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroupLaunchTemplateArgs:
-    """The version that this program just wrote, by number, so that a node group follows its template."""
+    """The latest version, by number, so that the node group is updated with its template."""
     return aws.eks.NodeGroupLaunchTemplateArgs(id=template.id, version=template.latest_version.apply(str))
 
 
-def _scaling(pool: SystemPool | AcceleratedPool) -> aws.eks.NodeGroupScalingConfigArgs:
+def _scaling(settings: SystemNodeGroupSettings | NodeGroupSettings) -> aws.eks.NodeGroupScalingConfigArgs:
     return aws.eks.NodeGroupScalingConfigArgs(
-        min_size=pool.nodes.min, desired_size=pool.nodes.desired, max_size=pool.nodes.max
+        min_size=settings.nodes.min, desired_size=settings.nodes.desired, max_size=settings.nodes.max
     )
