@@ -25,8 +25,8 @@ from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 
 from lab.aws.budgets import Budgets
-from lab.aws.ec2.capacity_reservations import CapacityReservations
 from lab.aws.ec2.dependencies import GONE
+from lab.aws.ec2.models import CapacityReservations
 from lab.aws.ec2.placement_groups import PlacementGroups
 from lab.aws.eks.state import Clusters
 from lab.aws.fsx.state import Fsx

@@ -11,8 +11,9 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.subnets import Subnet
 
 from lab.aws.actions import ApiError
-from lab.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, available
+from lab.aws.ec2.capacity_reservations import available
 from lab.aws.ec2.instance_types import InstanceType, offered
+from lab.aws.ec2.models import CapacityReservation, CapacityReservations
 from lab.aws.ec2.placement_groups import PlacementGroups
 from lab.aws.ec2.quotas import check_quota
 from lab.aws.ec2.resource_groups import reservations_of
@@ -30,7 +31,7 @@ class FreeCapacity:
 
 
 @dataclass(frozen=True)
-class Wish:
+class LaunchRequest:
     """What a launch asks for."""
 
     type: InstanceType
@@ -45,7 +46,7 @@ class Wish:
     placement_group: str = ""
 
     @classmethod
-    def of(cls, data: Mapping[str, Any], facts: InstanceType, subnet: Subnet, count: int) -> Wish:
+    def of(cls, data: Mapping[str, Any], facts: InstanceType, subnet: Subnet, count: int) -> LaunchRequest:
         """Read it from the members that RunInstances and launch templates share."""
         specification = data.get("CapacityReservationSpecification") or {}
         target = specification.get("CapacityReservationTarget") or {}
@@ -61,36 +62,36 @@ class Wish:
         )
 
 
-def admit(world: World, ec2: EC2Backend, wish: Wish) -> str:
+def check_capacity(world: World, ec2: EC2Backend, request: LaunchRequest) -> str:
     """The id of the reservation that the instances go into; empty for capacity outside reservations.
 
     Raises what EC2 raises: Unsupported, InsufficientInstanceCapacity, ReservationCapacityExceeded,
     VcpuLimitExceeded, InvalidParameterCombination, …
     """
-    if not offered(ec2.region_name, wish.subnet.availability_zone_id, wish.type.name):
+    if not offered(ec2.region_name, request.subnet.availability_zone_id, request.type.name):
         raise ApiError(
             "Unsupported",
-            f"Your requested instance type ({wish.type.name}) is not supported in your requested Availability "
-            f"Zone ({wish.subnet.availability_zone}). Please retry your request by not specifying an "
+            f"Your requested instance type ({request.type.name}) is not supported in your requested Availability "
+            f"Zone ({request.subnet.availability_zone}). Please retry your request by not specifying an "
             "Availability Zone or choosing one in which the type is offered.",
         )
-    group = wish.placement_group
+    group = request.placement_group
     if group:
         world.state(PlacementGroups, ec2.region_name).find(group)
-    if wish.reservation_id or wish.reservation_group_arn:
-        return _targeted(world, ec2, wish)
-    if wish.market == "capacity-block":
+    if request.reservation_id or request.reservation_group_arn:
+        return _targeted(world, ec2, request)
+    if request.market == "capacity-block":
         raise ApiError(
             "InvalidParameterCombination",
             "The market type capacity-block needs a capacity reservation as target.",
         )
-    if wish.preference != "none" and not wish.market:
+    if request.preference != "none" and not request.market:
         for one in _reservations(world, ec2).values():
-            if one.match == "open" and one.kind == "default" and _fits(world, one, wish, ec2):
+            if one.match == "open" and one.kind == "default" and _fits(world, one, request, ec2):
                 return one.id
-        if wish.preference == "capacity-reservations-only":
+        if request.preference == "capacity-reservations-only":
             raise _exceeded()
-    _outside(world, ec2, wish)
+    _outside(world, ec2, request)
     return ""
 
 
@@ -98,45 +99,49 @@ def _reservations(world: World, ec2: EC2Backend) -> dict[str, CapacityReservatio
     return world.state(CapacityReservations, ec2.region_name).reservations
 
 
-def _targeted(world: World, ec2: EC2Backend, wish: Wish) -> str:
+def _targeted(world: World, ec2: EC2Backend, request: LaunchRequest) -> str:
     state = world.state(CapacityReservations, ec2.region_name)
     ids = (
-        [wish.reservation_id]
-        if wish.reservation_id
-        else reservations_of(world, ec2, wish.reservation_group_arn)
+        [request.reservation_id]
+        if request.reservation_id
+        else reservations_of(world, ec2, request.reservation_group_arn)
     )
     candidates = [state.find(one) for one in ids]
-    if wish.reservation_id:
-        _check_market(candidates[0], wish)
+    if request.reservation_id:
+        _check_market(candidates[0], request)
     for one in candidates:
-        if _fits(world, one, wish, ec2):
+        if _fits(world, one, request, ec2):
             return one.id
-    if wish.reservation_group_arn and wish.preference != "capacity-reservations-only" and not wish.market:
-        _outside(world, ec2, wish)  # a group as target falls back to on-demand, unlike a reservation
+    if (
+        request.reservation_group_arn
+        and request.preference != "capacity-reservations-only"
+        and not request.market
+    ):
+        _outside(world, ec2, request)  # a group as target falls back to on-demand, unlike a reservation
         return ""
     raise _exceeded()
 
 
-def _check_market(reservation: CapacityReservation, wish: Wish) -> None:
+def _check_market(reservation: CapacityReservation, request: LaunchRequest) -> None:
     block = reservation.kind == "capacity-block"
-    if block != (wish.market == "capacity-block"):
+    if block != (request.market == "capacity-block"):
         raise ApiError(
             "InvalidParameterCombination",
             f"The reservation {reservation.id} is {'a Capacity Block' if block else 'no Capacity Block'}, but the "
-            f"market type is {wish.market or 'on-demand'}.",
+            f"market type is {request.market or 'on-demand'}.",
         )
 
 
-def _fits(world: World, reservation: CapacityReservation, wish: Wish, ec2: EC2Backend) -> bool:
+def _fits(world: World, reservation: CapacityReservation, request: LaunchRequest, ec2: EC2Backend) -> bool:
     """Type, zone and room agree; and in a placement group, the reservation was made in that group."""
     groups = world.state(PlacementGroups, ec2.region_name).groups
-    wanted = groups[wish.placement_group].arn if wish.placement_group else ""
+    wanted = groups[request.placement_group].arn if request.placement_group else ""
     return (
         reservation.state == "active"
-        and reservation.instance_type == wish.type.name
-        and reservation.zone == wish.subnet.availability_zone
+        and reservation.instance_type == request.type.name
+        and reservation.zone == request.subnet.availability_zone
         and wanted in ("", reservation.placement_group_arn)
-        and available(ec2, reservation) >= wish.count
+        and available(ec2, reservation) >= request.count
     )
 
 
@@ -147,24 +152,24 @@ def _exceeded() -> ApiError:
     )
 
 
-def _outside(world: World, ec2: EC2Backend, wish: Wish) -> None:
+def _outside(world: World, ec2: EC2Backend, request: LaunchRequest) -> None:
     """Room outside reservations, within the quota."""
-    if wish.market != "spot":
-        check_quota(world, ec2, wish.type, wish.count)
-    if not SCARCE.match(wish.type.name):
+    if request.market != "spot":
+        check_quota(world, ec2, request.type, request.count)
+    if not SCARCE.match(request.type.name):
         return
-    zone = wish.subnet.availability_zone
+    zone = request.subnet.availability_zone
     running = sum(
-        one.instance_type == wish.type.name
+        one.instance_type == request.type.name
         and one.availability_zone == zone
         and not getattr(one, "capacity_reservation_id", None)
         for one in ec2.all_running_instances()
     )
-    free = world.state(FreeCapacity, ec2.region_name).instances.get((zone, wish.type.name), 0) - running
-    if wish.count > free:
-        what = "Spot " if wish.market == "spot" else ""
+    free = world.state(FreeCapacity, ec2.region_name).instances.get((zone, request.type.name), 0) - running
+    if request.count > free:
+        what = "Spot " if request.market == "spot" else ""
         raise ApiError(
             "InsufficientInstanceCapacity",
-            f"We currently do not have sufficient {what}{wish.type.name} capacity in the Availability Zone you "
+            f"We currently do not have sufficient {what}{request.type.name} capacity in the Availability Zone you "
             f"requested ({zone}). Our system will be working on provisioning additional capacity.",
         )

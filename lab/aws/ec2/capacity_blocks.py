@@ -8,8 +8,9 @@ from typing import Any
 
 from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.capacity import SCARCE
-from lab.aws.ec2.capacity_reservations import CapacityReservation, CapacityReservations, described
+from lab.aws.ec2.capacity_reservations import described
 from lab.aws.ec2.instance_types import instance_type, offered
+from lab.aws.ec2.models import CapacityReservation, CapacityReservations
 from lab.aws.ec2.tags import backend, new_id, tag_new
 
 DAYS_AHEAD = 56

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,59 +9,12 @@ from moto.ec2.models import EC2Backend
 
 from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.instance_types import instance_type, offered
+from lab.aws.ec2.models import CapacityReservation, CapacityReservations
 from lab.aws.ec2.placement_groups import PlacementGroups
 from lab.aws.ec2.quotas import check_quota
 from lab.aws.ec2.tags import backend, new_id, selected, tag_new, tags_of
 
 PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
-
-
-@dataclass
-class CapacityReservation:
-    id: str
-    arn: str
-    instance_type: str
-    platform: str
-    zone: str
-    zone_id: str
-    count: int
-    match: str
-    """open or targeted."""
-    created: datetime
-    placement_group_arn: str = ""
-    end: datetime | None = None
-    start: datetime | None = None
-    kind: str = "default"
-    """default (ODCR) or capacity-block."""
-    cancelled: bool = False
-    tenancy: str = "default"
-    ebs_optimized: bool = False
-    ephemeral_storage: bool = False
-
-    @property
-    def state(self) -> str:
-        """cancelled, scheduled, expired or active."""
-        now = datetime.now(UTC)
-        if self.cancelled:
-            return "cancelled"
-        if self.start and now < self.start:
-            return "scheduled"
-        return "expired" if self.end and now >= self.end else "active"
-
-
-@dataclass
-class CapacityReservations:
-    """By id; a cancelled one stays, as it does on AWS for about an hour."""
-
-    reservations: dict[str, CapacityReservation] = field(default_factory=dict)
-
-    def find(self, reservation_id: str) -> CapacityReservation:
-        if reservation_id not in self.reservations:
-            raise ApiError(
-                "InvalidCapacityReservationId.NotFound",
-                f"The capacity reservation ID '{reservation_id}' does not exist.",
-            )
-        return self.reservations[reservation_id]
 
 
 def used(ec2: EC2Backend, reservation: CapacityReservation) -> int:

@@ -23,6 +23,8 @@ class InstanceType:
     efa_interfaces: int
     """0 if the type has no EFA."""
     addresses_per_interface: int
+    instance_store_gb: int
+    """All local volumes together; 0 if the type has none."""
 
 
 @cache
@@ -41,6 +43,7 @@ def instance_type(name: str) -> InstanceType:
         interfaces=network.get("MaximumNetworkInterfaces", 1),
         efa_interfaces=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         addresses_per_interface=network.get("Ipv4AddressesPerInterface", 1),
+        instance_store_gb=facts.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     )
 
 

@@ -11,7 +11,7 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.utils import convert_tag_spec
 
 from lab.aws.actions import ApiError, Call, action
-from lab.aws.ec2.capacity import Wish, admit
+from lab.aws.ec2.capacity import LaunchRequest, check_capacity
 from lab.aws.ec2.instance_types import InstanceType, instance_type, interfaces_of_card
 from lab.aws.ec2.tags import backend
 from lab.aws.world import World
@@ -58,8 +58,8 @@ def launch(
     _check_groups(
         ec2, subnet, [*group_ids, *(group for one in interfaces for group in one.get("Groups", []))]
     )
-    wish = Wish.of(data, facts, subnet, count)
-    reservation_id = admit(world, ec2, wish)
+    request = LaunchRequest.of(data, facts, subnet, count)
+    reservation_id = check_capacity(world, ec2, request)
     specifications = convert_tag_spec(data.get("TagSpecifications", []))
     specifications["instance"] = {**specifications.get("instance", {}), **(tags or {})}
     launched = ec2.run_instances(
@@ -83,9 +83,9 @@ def launch(
     )
     for instance in launched.instances:
         instance.capacity_reservation_id = reservation_id or None
-        instance.lifecycle = wish.market or None
-        instance.instance_lifecycle = wish.market or None
-        instance.placement.group_name = wish.placement_group
+        instance.lifecycle = request.market or None
+        instance.instance_lifecycle = request.market or None
+        instance.placement.group_name = request.placement_group
     return launched
 
 

@@ -9,6 +9,7 @@ from moto.ec2.models import EC2Backend
 
 from lab.aws.actions import ApiError, Call, action
 from lab.aws.ec2.instance_types import InstanceType, instance_type
+from lab.aws.ec2.models import CapacityReservations
 from lab.aws.world import World
 
 VCPU_QUOTAS = {
@@ -46,8 +47,6 @@ def limit(world: World, region: str, code: str) -> int:
 
 def in_use(world: World, ec2: EC2Backend, code: str) -> int:
     """vCPUs of reserved capacity, used or not, and of instances outside reservations."""
-    from lab.aws.ec2.capacity_reservations import CapacityReservations
-
     reservations = world.state(CapacityReservations, ec2.region_name).reservations
     held = {one.id: one for one in reservations.values() if one.state == "active" and one.kind == "default"}
     total = sum(

@@ -15,7 +15,8 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.instances import Instance
 
 from lab.aws.eks.access import apply_access
-from lab.aws.eks.nodes import launch_one, node_spec
+from lab.aws.eks.node_config import NodeConfigError
+from lab.aws.eks.nodes import Template, launch_one, node_spec, read_template
 from lab.aws.eks.state import Cluster, Issue, Nodegroup, Update, now
 from lab.aws.world import World
 
@@ -40,7 +41,9 @@ def reconfigure(world: World, cluster: Cluster, group: Nodegroup, update: Update
     def worker() -> None:
         surplus = len(group.instances) - group.scaling["desiredSize"]
         issues = _shrink(world, cluster, group, group.instances[-surplus:]) if surplus > 0 else []
-        issues = issues or _join(world, cluster, group, _instances(world, cluster, group.instances))
+        if not issues:
+            staying = _instances(world, cluster, group.instances)
+            issues = _join(world, cluster, group, staying, _template(world, cluster, group))
         if surplus < 0 and not issues:
             issues = _grow(world, cluster, group, -surplus)
         _settle(world, group, "UPDATING", "DEGRADED" if issues else "ACTIVE", issues, update)
@@ -148,6 +151,9 @@ def _instances(world: World, cluster: Cluster, ids: Sequence[str]) -> list[Insta
 
 def _grow(world: World, cluster: Cluster, group: Nodegroup, count: int) -> list[Issue]:
     """Launch `count` instances and have them join; stops at the first that EC2 refuses."""
+    template = _template(world, cluster, group)
+    if isinstance(template, Issue):
+        return [template]
     launched: list[Instance] = []
     issues: list[Issue] = []
     for _ in range(count):
@@ -155,13 +161,13 @@ def _grow(world: World, cluster: Cluster, group: Nodegroup, count: int) -> list[
             break
         with world.lock:
             try:
-                instance = launch_one(world, cluster, group)
+                instance = launch_one(world, cluster, group, template)
             except ServiceException as error:
                 issues = [_launch_failure(group, error)]
                 break
             group.instances.append(instance.id)
             launched.append(instance)
-    return issues or _join(world, cluster, group, launched)
+    return issues or _join(world, cluster, group, launched, template)
 
 
 def _launch_failure(group: Nodegroup, error: ServiceException) -> Issue:
@@ -174,9 +180,27 @@ def _launch_failure(group: Nodegroup, error: ServiceException) -> Issue:
     return Issue(code, message, [group.autoscaling_group])
 
 
-def _join(world: World, cluster: Cluster, group: Nodegroup, instances: Sequence[Instance]) -> list[Issue]:
+def _template(world: World, cluster: Cluster, group: Nodegroup) -> Template | Issue:
+    """The group's template, or why it can't be used."""
+    try:
+        with world.lock:
+            return read_template(ec2_backends[cluster.account][cluster.region], group)
+    except NodeConfigError as error:
+        log.warning("node group %s: %s", group.name, error)
+        return Issue("Ec2LaunchTemplateInvalidConfiguration", str(error), [group.name])
+
+
+def _join(
+    world: World,
+    cluster: Cluster,
+    group: Nodegroup,
+    instances: Sequence[Instance],
+    template: Template | Issue,
+) -> list[Issue]:
+    if isinstance(template, Issue):
+        return [template]
     with world.lock:
-        specs = [node_spec(cluster, group, one) for one in instances]
+        specs = [node_spec(cluster, group, one, template) for one in instances]
     if world.runtime is None or not specs:
         return []
     try:

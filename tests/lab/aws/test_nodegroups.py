@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
+from lab.nodes.node_object import labels as node_labels
 from tests.lab.aws.support import REGION, Network, RecordingRuntime, Roles, refused
 from tests.lab.aws.test_capacity import efa_interfaces, reserve, target, template
+from tests.lab.aws.test_node_config import config, multipart
 from tests.waiting import eventually
 
 
@@ -105,7 +108,7 @@ def test_nodes_have_what_eks_gives_them(ec2: Any, groups: Groups, runtime: Recor
     subnet = launched[node.name]["SubnetId"]
     [described] = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
     assert (
-        node.labels.items()
+        node_labels(node).items()
         >= {
             "pool": "system",
             "eks.amazonaws.com/nodegroup": "system",
@@ -119,7 +122,8 @@ def test_nodes_have_what_eks_gives_them(ec2: Any, groups: Groups, runtime: Recor
     assert [(one.key, one.value, one.effect) for one in node.taints] == [
         ("dedicated", "system", "NoSchedule")
     ]
-    assert (node.real, node.devices, node.resources) == (True, {}, {})
+    assert (node.real, node.devices) == (True, {})
+    assert node.resources == {"ephemeral-storage": str(int(20 * 2**30 * 0.9) - 2**30)}
     assert (node.cpu, node.pods) == ("3920m", 58)  # as EKS's own table says for m5.xlarge
 
 
@@ -136,7 +140,7 @@ def test_a_p5_pool_gets_gpus_efa_and_the_allocatable_of_its_type(
     assert (node.cpu, node.memory, node.resources) == (
         "191450m",
         "2052371068Ki",
-        {"hugepages-2Mi": "42242Mi"},
+        {"hugepages-2Mi": "42242Mi", "ephemeral-storage": str(int(20 * 2**30 * 0.9) - 2**30)},
     )
     assert not node.real
     assert {one["CapacityReservationId"] for one in instances(ec2, groups, "p5")} == {reservation}
@@ -146,6 +150,39 @@ def test_a_p5_pool_gets_gpus_efa_and_the_allocatable_of_its_type(
     groups.delete("p5")
     [left] = ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"]
     assert left["AvailableInstanceCount"] == 2
+
+
+def test_user_data_sets_pods_labels_and_the_instance_store(
+    ec2: Any, groups: Groups, runtime: RecordingRuntime
+) -> None:
+    kubelet = {"config": {"maxPods": 110}, "flags": ["--node-labels=team=research"]}
+    data = multipart(config(kubelet=kubelet, instance={"localStorage": {"strategy": "RAID0"}}))
+    disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 100}}
+    made = template(
+        ec2,
+        groups.network,
+        "configured",
+        InstanceType="m5d.large",
+        UserData=data,
+        BlockDeviceMappings=[disk],
+    )
+    groups.create("configured", launchTemplate={"id": made}, labels={"pool": "p"})
+    [node] = runtime.clusters[groups.cluster].values()
+    assert node.pods == 110
+    assert node.labels["team"] == "research"
+    assert node.labels["pool"] == "p"
+    assert node.resources == {"ephemeral-storage": str(int(75 * 10**9 * 0.9) - 2**30)}
+
+
+@pytest.mark.parametrize(
+    "data", [base64.b64encode(b"#!/bin/sh").decode(), multipart(("application/node.eks.aws", "{"))]
+)
+def test_user_data_that_no_node_starts_with_fails_the_group(ec2: Any, groups: Groups, data: str) -> None:
+    made = template(ec2, groups.network, "broken", InstanceType="m5.large", UserData=data)
+    found = groups.create("broken", status="CREATE_FAILED", launchTemplate={"id": made})
+    [issue] = found["health"]["issues"]
+    assert issue["code"] == "Ec2LaunchTemplateInvalidConfiguration"
+    assert instances(ec2, groups, "broken") == []
 
 
 def test_a_group_whose_instances_cannot_be_had_fails_as_a_whole(ec2: Any, groups: Groups) -> None:
