@@ -7,12 +7,14 @@ import (
 	pulumirpc "github.com/pulumi/pulumi/sdk/v3/proto/go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // server is the bridge's, except that it refuses an AWS that isn't on this machine, and says what to do about a
 // type that types.go lacks.
 type server struct {
 	pulumirpc.ResourceProviderServer
+	calls calls
 }
 
 // CheckConfig is asked first, also in a preview: what is wrong is a failure of the provider's inputs.
@@ -51,7 +53,34 @@ func (s *server) Read(ctx context.Context, request *pulumirpc.ReadRequest) (*pul
 	if err := requireServed(request.GetType()); err != nil {
 		return nil, err
 	}
+	ctx, done := s.calls.begin(ctx)
+	defer done()
 	return s.ResourceProviderServer.Read(ctx, request)
+}
+
+func (s *server) Create(ctx context.Context, request *pulumirpc.CreateRequest) (*pulumirpc.CreateResponse, error) {
+	ctx, done := s.calls.begin(ctx)
+	defer done()
+	return s.ResourceProviderServer.Create(ctx, request)
+}
+
+func (s *server) Update(ctx context.Context, request *pulumirpc.UpdateRequest) (*pulumirpc.UpdateResponse, error) {
+	ctx, done := s.calls.begin(ctx)
+	defer done()
+	return s.ResourceProviderServer.Update(ctx, request)
+}
+
+func (s *server) Delete(ctx context.Context, request *pulumirpc.DeleteRequest) (*emptypb.Empty, error) {
+	ctx, done := s.calls.begin(ctx)
+	defer done()
+	return s.ResourceProviderServer.Delete(ctx, request)
+}
+
+// Cancel is what the engine asks at the first ^C. The bridge ignores it, and its waits go on for up to an hour; here
+// they end, and what was made so far is in the answer and so in the state.
+func (s *server) Cancel(ctx context.Context, request *emptypb.Empty) (*emptypb.Empty, error) {
+	s.calls.cancelAll()
+	return s.ResourceProviderServer.Cancel(ctx, request)
 }
 
 func (s *server) Invoke(ctx context.Context, request *pulumirpc.InvokeRequest) (*pulumirpc.InvokeResponse, error) {

@@ -181,7 +181,7 @@ class Stack:
 
 
 def plugins_of(parent: int) -> list[int]:
-    """Process ids of the plugins of this repository that the process has started."""
+    """Process ids of the AWS and EKS plugins that the process has started."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -190,7 +190,7 @@ def plugins_of(parent: int) -> list[int]:
                 command = (folder / "cmdline").read_text()
             except OSError:
                 continue
-            if int(status[1]) == parent and "lab.providers" in command:
+            if int(status[1]) == parent and ("lab.providers" in command or "pulumi-resource-aws" in command):
                 found.append(int(folder.name))
     return found
 

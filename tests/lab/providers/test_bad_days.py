@@ -22,14 +22,14 @@ def test_an_endpoint_elsewhere_is_refused(stack: Make) -> None:
     small.settings.update(CASE="vpc", AWS_ENDPOINT_URL="https://ec2.us-east-1.amazonaws.com")
     small.run("up", "--yes", "--skip-preview", fails=True)
     assert "isn't on this machine" in small.output
-    assert "lab/providers/bin off PATH" in small.output.replace("\n", " ")
+    assert "Pulumi's own plugin" in small.output
 
 
 def test_a_wrong_property_is_named_before_anything_is_made(stack: Make, cloud: Cloud) -> None:
     small = stack("small")
     small.settings["CASE"] = "wrong"
     small.run("preview", fails=True)
-    assert "instanceTenancy" in small.output and "it can be default, dedicated, host" in small.output
+    assert 'expected instance_tenancy to be one of ["default" "dedicated"], got shared' in small.output
     assert cloud.resources() == []
 
 
@@ -50,10 +50,12 @@ def test_a_failed_node_group_stays_in_the_state(stack: Make, cloud: Cloud) -> No
     failed = small.resource("p5", "NodeGroup")
     assert failed["id"] and failed["initErrors"]
 
-    # Once there is capacity the next up makes it anew: CREATE_FAILED has no other way out.
+    # The vendor's provider finds nothing to change in it, so it stays as it is until it is replaced by name.
+    assert small.up() == {"updated": 1, "unchanged": 7}
+    assert small.resource("p5", "NodeGroup")["outputs"]["status"] == "CREATE_FAILED"
     zone = small.resource("subnet-1", "Subnet")["outputs"]["availabilityZone"]
     cloud.ask("capacity", {"region": "us-east-1", "zone": zone, "type": "p5.48xlarge", "instances": 1})
-    assert small.up()["replaced"] == 1
+    assert small.up("--replace", failed["urn"])["replaced"] == 1
     assert small.resource("p5", "NodeGroup")["outputs"]["status"] == "ACTIVE"
     small.destroy()
     assert cloud.resources() == []
@@ -63,10 +65,16 @@ def test_a_half_made_resource_stays_in_the_state(stack: Make, cloud: Cloud) -> N
     """The group is there when its rule is refused: the state knows it, and the next up mends it."""
     small = stack("small")
     small.settings["CASE"] = "half-made"
+    limit = {
+        "service": "ec2",
+        "action": "AuthorizeSecurityGroupIngress",
+        "error": "RulesPerSecurityGroupLimitExceeded",
+    }
+    cloud.ask("faults", limit)
     small.up(fails=True)
+    assert "RulesPerSecurityGroupLimitExceeded" in small.output
     group = small.resource("group", "SecurityGroup")
     assert group["id"].startswith("sg-") and group["initErrors"]
-    small.settings["CIDR"] = "10.0.0.0/8"
     assert small.up()["updated"] == 1
     assert small.resource("group", "SecurityGroup")["id"] == group["id"]
     small.destroy()

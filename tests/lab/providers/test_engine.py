@@ -68,15 +68,13 @@ def test_everything_that_is_not_network_or_kubernetes(stack: Make, cloud: Cloud)
     settled(storage)
     assert "very-secret-indeed" not in storage.run("stack", "export")
 
-    # A bucket with versions in it, drift of an alarm, a role that lost its policy.
+    # A bucket with versions in it, a key that no longer rotates, a role that lost its policy.
     outputs = json.loads(storage.run("stack", "output", "--json"))
     s3 = cloud.client("s3")
     for body in (b"1", b"2"):
         s3.put_object(Bucket=outputs["bucket"], Key="a", Body=body)
     s3.delete_object(Bucket=outputs["bucket"], Key="a")
-    cloud.client("cloudwatch").disable_alarm_actions(
-        AlarmNames=[storage.resource("alarm", "MetricAlarm")["id"]]
-    )
+    cloud.client("kms").disable_key_rotation(KeyId=storage.resource("key", "Key")["id"])
     role = storage.resource("role", "Role")["id"]
     inline = storage.resource("inline", "RolePolicy")["outputs"]["name"]
     cloud.client("iam").delete_role_policy(RoleName=role, PolicyName=inline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 
@@ -10,6 +11,16 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 
 second = os.environ.get("VERSION") == "2"
+USER_DATA = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: application/node.eks.aws
+
+{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"kubelet": {"config": {"maxPods": 50}}}}
+--//--
+"""
 provider = aws.Provider("aws", region="us-east-1", default_tags={"tags": {"project": "cluster"}})
 opts = pulumi.ResourceOptions(provider=provider)
 component = pulumi.ResourceOptions(providers=[provider])
@@ -146,7 +157,7 @@ fast = aws.ec2.LaunchTemplate(
         }
         for card in range(3)
     ],
-    user_data="aGVsbG8=",
+    user_data=base64.b64encode(USER_DATA.encode()).decode(),
     opts=opts,
 )
 taint = aws.eks.NodeGroupTaintArgs(key="nvidia.com/gpu", value="present", effect="NO_SCHEDULE")

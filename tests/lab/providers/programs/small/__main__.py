@@ -36,7 +36,7 @@ elif case == "half-made":
                 "protocol": "tcp",
                 "from_port": 1,
                 "to_port": 2,
-                "cidr_blocks": [os.environ.get("CIDR", "10.0.0.0/99")],
+                "cidr_blocks": ["10.0.0.0/8"],
             }
         ],
     )
@@ -53,11 +53,12 @@ elif case == "names":
     aws.iam.Role("mine", name="small-role", path=path, assume_role_policy=json.dumps(trust))
     aws.iam.Role("made-up", path=path, assume_role_policy=json.dumps(trust))
 elif case == "secret":
-    secret = aws.secretsmanager.Secret("secret", recovery_window_in_days=0)
+    secret = aws.secretsmanager.Secret(
+        "secret", recovery_window_in_days=0, description=pulumi.Output.secret("hush-hush")
+    )
     version = aws.secretsmanager.SecretVersion(
         "secret", secret_id=secret.id, secret_string=os.environ.get("VALUE", "very-secret-indeed")
     )
-    group = aws.cloudwatch.LogGroup("logs", name="/small", tags={"token": pulumi.Output.secret("hush-hush")})
     pulumi.export("value", version.secret_string)
 elif case == "no-capacity":
     network = vpc()

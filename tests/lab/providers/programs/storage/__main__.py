@@ -1,4 +1,4 @@
-"""Buckets, Lustre, images, keys, roles, secrets, alarms, budget and capacity: one of each."""
+"""Buckets, Lustre, images, keys, roles, secrets, budget and capacity: one of each."""
 
 from __future__ import annotations
 
@@ -166,25 +166,12 @@ aws.iam.InstanceProfile("profile", role=role.name, opts=opts)
 key = aws.kms.Key("key", description="a key", enable_key_rotation=True, deletion_window_in_days=7, opts=opts)
 aws.kms.Alias("key", name="alias/storage", target_key_id=key.key_id, opts=opts)
 
-# Secrets, logs, alarms, notices, budget
+# Secrets, logs, notices, budget
 
 secret = aws.secretsmanager.Secret("secret", recovery_window_in_days=0, opts=opts)
 aws.secretsmanager.SecretVersion("secret", secret_id=secret.id, secret_string="very-secret-indeed", opts=opts)
 logs = aws.cloudwatch.LogGroup("logs", name="/storage/logs", retention_in_days=7, opts=opts)
-topic = aws.sns.Topic("topic", display_name="Notices", opts=opts)
-aws.cloudwatch.MetricAlarm(
-    "alarm",
-    comparison_operator="GreaterThanThreshold",
-    evaluation_periods=2,
-    metric_name="CPUUtilization",
-    namespace="AWS/EC2",
-    period=300,
-    statistic="Average",
-    threshold=80,
-    dimensions={"InstanceId": "i-0"},
-    alarm_actions=[topic.arn],
-    opts=opts,
-)
+aws.sns.Topic("topic", display_name="Notices", opts=opts)
 aws.budgets.Budget(
     "budget",
     budget_type="COST",
