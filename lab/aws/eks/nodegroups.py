@@ -116,10 +116,11 @@ def _reference(template: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def _update_config(given: dict[str, Any] | None) -> dict[str, Any]:
+    """An update strategy that isn't given is not shown either: the vendor's provider has no default for it."""
     given = dict(given or {})
     if not {"maxUnavailable", "maxUnavailablePercentage"} & set(given):
         given["maxUnavailable"] = 1
-    return {"updateStrategy": "DEFAULT", **given}
+    return given
 
 
 @action("eks", "DescribeNodegroup")
