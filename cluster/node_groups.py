@@ -120,6 +120,8 @@ class AcceleratedNodeGroups(pulumi.ComponentResource):
     """Node groups with GPUs and EFA, each with a launch template of its own."""
 
     by_name: dict[str, aws.eks.NodeGroup]
+    names: dict[str, pulumi.Output[str]]
+    """The node groups' names in EKS, by their names in the stack file."""
 
     def __init__(
         self,
@@ -173,9 +175,13 @@ class AcceleratedNodeGroups(pulumi.ComponentResource):
                     custom_timeouts=pulumi.CustomTimeouts(create="60m", update="3h", delete="60m"),
                 ),
             )
-        self.register_outputs(
-            {"node_groups": {key: group.node_group_name for key, group in self.by_name.items()}}
-        )
+        self.names = {
+            key: pulumi.Output.all(group.node_group_name, group.status, group.urn).apply(
+                lambda known: name_of_created(*known)
+            )
+            for key, group in self.by_name.items()
+        }
+        self.register_outputs({"node_groups": self.names})
 
     def _efa_security_group(self, name: str, vpc_id: pulumi.Input[str]) -> aws.ec2.SecurityGroup:
         """All traffic between members, in both directions. EFA needs rules that name the group, not 0.0.0.0/0."""
@@ -198,6 +204,21 @@ class AcceleratedNodeGroups(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self),
             )
         return group
+
+
+def name_of_created(name: str, status: str | None, urn: str) -> str:
+    """The name of a node group that EKS could create; `status` is EKS's own.
+
+    Without this, the `up` after a failed creation would succeed: Pulumi's provider keeps the failed node group, finds
+    nothing to change in it, and says nothing of its status. Raises pulumi.RunError for a failed one.
+    """
+    if status in ("CREATE_FAILED", "DELETE_FAILED"):
+        raise pulumi.RunError(
+            f"EKS could not {status.partition('_')[0].lower()} node group {name} ({status}). See why: "
+            f"`aws eks describe-nodegroup --cluster-name CLUSTER --nodegroup-name {name} --query nodegroup.health`. "
+            f"Once that is mended, create it anew: `pulumi up --replace '{urn}'`"
+        )
+    return name
 
 
 def _latest(template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroupLaunchTemplateArgs:

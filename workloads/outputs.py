@@ -35,7 +35,7 @@ def export(
         "endpoint": control_plane.endpoint,
         "kubeconfig": control_plane.kubeconfig,
         "vpcId": network.vpc_id,
-        "nodeGroups": {name: group.node_group_name for name, group in node_groups.by_name.items()},
+        "nodeGroups": node_groups.names,
         "fileSystemId": file_system.mount.file_system_id,
         "dataBucket": buckets.data.bucket,
         "checkpointBucket": buckets.checkpoints.bucket,

@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 import pytest
-from lab.nodes.node_object import labels as node_labels
 
+from lab.nodes.registration.node_object import labels as node_labels
 from tests.lab.aws.support import REGION, Network, RecordingRuntime, Roles, refused
 from tests.lab.aws.test_capacity import efa_interfaces, reserve, target, template
 from tests.lab.aws.test_node_config import config, multipart
