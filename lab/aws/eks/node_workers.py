@@ -53,7 +53,7 @@ def reconfigure(world: World, cluster: Cluster, group: Nodegroup, update: Update
 
 def replace(world: World, cluster: Cluster, group: Nodegroup, update: Update) -> None:
     """One node after the other. DEFAULT needs room for one more, MINIMAL goes without it."""
-    surge = group.update_config["updateStrategy"] == "DEFAULT"
+    surge = group.update_config.get("updateStrategy", "DEFAULT") == "DEFAULT"
 
     def worker() -> None:
         issues: list[Issue] = []

@@ -30,7 +30,7 @@ def config(**spec: Any) -> tuple[str, str]:
 
 @given(st.integers(1, 1000), st.integers(0, 8))
 def test_what_the_program_writes_is_understood(max_pods: int, disks: int) -> None:
-    found = read_user_data(user_data(max_pods=max_pods, local_disks=disks))
+    found = read_user_data(user_data(max_pods=max_pods, instance_store_volumes=disks))
     assert found == NodeConfig(max_pods, {}, "RAID0" if disks else "")
 
 
