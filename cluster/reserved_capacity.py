@@ -68,7 +68,7 @@ class ReservedCapacity(pulumi.ComponentResource):
 
 
 def _zone_names(parent: pulumi.Resource, zones: list[str]) -> dict[str, pulumi.Output[str]]:
-    """This account's zone names \(us-east-1a\) by zone id. CreateCapacityReservation is called with names."""
+    """This account's zone names (us-east-1a) by zone id. CreateCapacityReservation is called with names."""
     if not zones:
         return {}
     found = aws.get_availability_zones_output(

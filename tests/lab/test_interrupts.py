@@ -33,7 +33,7 @@ if sys.argv[1] == "stack":
     print("[]")
     sys.exit()
 folder = pathlib.Path(__file__).parent
-plugin = subprocess.Popen(["sh", folder / "pulumi-language-python"], start_new_session=True)
+plugin = subprocess.Popen([sys.executable, folder / "pulumi-language-python"], start_new_session=True)
 (folder / "plugin").write_text(str(plugin.pid))
 interrupts = []
 def interrupted(number, frame):
@@ -91,7 +91,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     lab.bin.mkdir(parents=True)
     (lab.bin / "pulumi").write_text(ENGINE.replace("{python}", sys.executable))
     (lab.bin / "pulumi").chmod(0o755)
-    (lab.bin / "pulumi-language-python").write_text("sleep 60\n:\n")
+    (lab.bin / "pulumi-language-python").write_text("import time; time.sleep(60)")
     with play_emulator(lab):
         lab_state.write(lab, Phase.SETTLED, "make up")
         yield Machine(lab)
