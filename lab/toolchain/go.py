@@ -23,7 +23,7 @@ DROPPED = ".go-dropped-"
 
 
 def caches(lab: Lab) -> Path:
-    """Go's module and build caches, 15 GB while everything is built."""
+    """Go's module and build caches, 17 GB while everything is built."""
     return lab.cache / "go"
 
 

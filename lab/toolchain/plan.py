@@ -23,10 +23,10 @@ from lab.toolchain.programs import Program, programs
 from lab.toolchain.progress import Progress, duration
 from lab.toolchain.schedule import Schedule, Step, Timing, Work
 
-GO_CACHES_GB = 15.0
+GO_CACHES_GB = 17.0
 TRAINER_GB = 5.5
 TRAINER_DOWNLOAD_GB = 3.0
-PROGRAMS_GB = 0.7
+PROGRAMS_GB = 0.9
 DEBIAN_GB = 0.5
 IMAGES_GB = 1.0
 BUILDS_AT_ONCE = 2
