@@ -12,12 +12,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
+import psutil
 from botocore.config import Config
 
 from lab.cli import environment
@@ -183,15 +184,11 @@ class Stack:
 def plugins_of(parent: int) -> list[int]:
     """Process ids of the AWS and EKS plugins that the process has started."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                status = (folder / "stat").read_text().rpartition(")")[2].split()
-                command = (folder / "cmdline").read_text()
-            except OSError:
-                continue
-            if int(status[1]) == parent and ("lab.providers" in command or "pulumi-resource-aws" in command):
-                found.append(int(folder.name))
+    for child in psutil.Process(parent).children():
+        with suppress(psutil.Error):
+            command = " ".join(child.cmdline())
+            if "lab.providers" in command or "pulumi-resource-aws" in command:
+                found.append(child.pid)
     return found
 
 
